@@ -1,0 +1,32 @@
+# People and CI run the same commands. Each target sets up all it needs: the environment in .venv, packages, jars.
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+
+.PHONY: help setup demo test check bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 10
+
+setup: .venv/.ready ## the environment in .venv
+
+.venv/.ready: requirements.lock pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh
+
+demo: setup ## real services, generated orders, a live view; Ctrl-C stops all of it
+	@exec $(BIN)/python examples/orders/demo.py
+
+test: setup ## all tests, against real services
+	@$(BIN)/penstock jars
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup ## ruff, mypy, import-linter
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: setup ## measure what the project promises
+	@$(BIN)/python bench/platform.py
+
+clean: ## drop the environment and the caches of the tools (data in .penstock stays)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

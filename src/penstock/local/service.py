@@ -1,0 +1,97 @@
+"""What every local service is: configure, ready, where. Starting and stopping is the stack's work."""
+
+from __future__ import annotations
+
+import json
+import signal
+import urllib.error
+import urllib.request
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.settings import USUAL_PORTS, Kafka
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from penstock.local.home import Home
+    from penstock.local.jars import JarStore
+    from penstock.local.java import Java
+    from penstock.local.processes import Command
+    from penstock.settings import Settings
+
+__all__ = ["Service", "Site", "get_json", "properties"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a service is configured from: the project's home, the jars, Java, the ports, the settings."""
+
+    home: Home
+    jars: JarStore
+    settings: Settings
+    ports: Mapping[str, int]
+    brokers: int
+
+    @property
+    def kafka(self) -> Kafka:
+        """The Kafka that the services above it use: the profile's, else the one beside them."""
+        if "kafka" in self.settings.external:
+            return self.settings.kafka
+        names = [name for name in ("kafka", "kafka-2", "kafka-3")[: self.brokers]]
+        return Kafka(bootstrap=",".join(f"127.0.0.1:{self.ports[name]}" for name in names))
+
+    def java(self, java: Java, service: str, heap: str, *flags: str) -> list[str]:
+        """The start of a Java command with the heap that fits; `local.heap.<service>` wins."""
+        chosen = self.settings.local.heap.get(service, heap)
+        return [str(java.path), f"-Xmx{chosen}", "-XX:+UseSerialGC", "-Djava.awt.headless=true", *flags]
+
+
+class Service(ABC):
+    """A part of the platform that can run on this machine."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    version: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ()
+    components: ClassVar[tuple[str, ...]] = ()
+    stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
+
+    def ports(self, brokers: int) -> dict[str, int]:  # noqa: ARG002 - Kafka's depend on it
+        """The names of the ports it listens on, with the usual numbers."""
+        return {self.name: USUAL_PORTS[self.name]}
+
+    def processes(self, brokers: int) -> tuple[str, ...]:  # noqa: ARG002 - Kafka's depend on it
+        """The names of the processes it is made of."""
+        return (self.name,)
+
+    @abstractmethod
+    def configure(self, site: Site, java: Java) -> Sequence[Command]:
+        """Write what it reads at its start and return the commands that start it."""
+
+    @abstractmethod
+    def ready(self, site: Site, seconds: float) -> bool:
+        """Whether it does its work now, asked for at most so many seconds."""
+
+    @abstractmethod
+    def address(self, site: Site) -> str:
+        """Where a client finds it."""
+
+
+def properties(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a Java properties file that only we can read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"{key}={str(value).replace(chr(92), chr(92) * 2)}" for key, value in values.items()]
+    path.touch(mode=0o600)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def get_json(url: str, seconds: float) -> Any:
+    """What a local service answers at a URL, or None while it does not."""
+    try:
+        with urllib.request.urlopen(url, timeout=seconds) as answer:  # noqa: S310 - always http on 127.0.0.1
+            return json.load(answer)
+    except (OSError, ValueError, urllib.error.URLError):
+        return None
