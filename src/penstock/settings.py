@@ -68,6 +68,8 @@ class Kafka:
     key_file: str | None = None
     key_password: Secret | None = None
     options: Options = field(default_factory=dict)
+    python_options: Options = field(default_factory=dict)
+    java_options: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

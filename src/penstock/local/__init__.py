@@ -1,0 +1,1 @@
+"""The whole platform on one machine: real services, no containers."""

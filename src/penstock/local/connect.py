@@ -9,7 +9,6 @@ from penstock.local.jars import locked
 from penstock.local.logging import console_logging
 from penstock.local.processes import Command
 from penstock.local.service import Service, Site, get_json, properties
-from penstock.settings import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,15 +43,9 @@ class ConnectService(Service):
         """A distributed worker; secrets reach it through its environment, never through the file."""
         config, folder = site.home.config("connect"), site.home.data("connect")
         folder.mkdir(parents=True, exist_ok=True)
-        secrets: dict[str, str] = {}
-        security = {}
-        for key, value in java_options(site.kafka).items():
-            if isinstance(value, Secret):
-                variable = f"PENSTOCK_CONNECT_{key}".upper().replace(".", "_")
-                secrets[variable] = value.reveal()
-                security[key] = f"${{env:{variable}}}"
-            else:
-                security[key] = value
+        security, secrets = java_options(site.kafka)
+        variables = {key: f"PENSTOCK_CONNECT_{key}".upper().replace(".", "_") for key in secrets}
+        security |= {key: f"${{env:{variable}}}" for key, variable in variables.items()}
         worker = config / "worker.properties"
         properties(worker, self._settings(site, _plugins(site, folder / "plugins")) | _for_all_clients(security))
         log4j = console_logging(config / "log4j2.properties", _QUIET)
@@ -60,7 +53,8 @@ class ConnectService(Service):
             java, "connect", "320m", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={log4j}"
         )
         words = (*start, "-cp", site.jars.class_path("connect"), _MAIN, str(worker))
-        return [Command("connect", words, folder, secrets)]
+        environment = {variables[key]: value for key, value in secrets.items()}
+        return [Command("connect", words, folder, environment)]
 
     def _settings(self, site: Site, plugins: Path) -> dict[str, object]:
         replicas = -1 if "kafka" in site.settings.external else 3 if site.brokers >= 3 else 1

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 from penstock.broker.connection import java_options
 from penstock.local.processes import Command
 from penstock.local.service import Service, Site, get_json, properties
-from penstock.settings import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,23 +36,19 @@ class RegistryService(Service):
     def configure(self, site: Site, java: Java) -> Sequence[Command]:
         """Settings in a file beside it; secrets reach it through its environment."""
         folder = site.home.data("registry")
-        secrets: dict[str, str] = {}
+        security, secrets = java_options(site.kafka)
+        variables = {key: f"PENSTOCK_REGISTRY_{key}".upper().replace(".", "_") for key in secrets}
+        security |= {key: f"${{{variable}}}" for key, variable in variables.items()}
         values: dict[str, object] = {
             "quarkus.http.host": "127.0.0.1",
             "quarkus.http.port": site.ports["registry"],
             "apicurio.storage.kind": "kafkasql",
             "apicurio.kafkasql.bootstrap.servers": site.kafka.bootstrap,
             "apicurio.rules.global.compatibility": "BACKWARD",
+            **{f"apicurio.kafka.common.{key}": value for key, value in security.items()},
         }
-        for key, value in java_options(site.kafka).items():
-            name = f"apicurio.kafka.common.{key}"
-            if isinstance(value, Secret):
-                variable = f"PENSTOCK_REGISTRY_{key}".upper().replace(".", "_")
-                secrets[variable] = value.reveal()
-                values[name] = f"${{{variable}}}"
-            else:
-                values[name] = value
         properties(folder / "config" / "application.properties", values)
         jar = next(site.jars.unpacked("registry").rglob("apicurio-registry-app-*-runner.jar"))
         start = site.java(java, "registry", "256m", "-XX:TieredStopAtLevel=1")
-        return [Command("registry", (*start, "-jar", str(jar)), folder, secrets)]
+        environment = {variables[key]: value for key, value in secrets.items()}
+        return [Command("registry", (*start, "-jar", str(jar)), folder, environment)]

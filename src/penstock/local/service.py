@@ -83,9 +83,13 @@ class Service(ABC):
 def properties(path: Path, values: Mapping[str, Any]) -> None:
     """Write a Java properties file that only we can read."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [f"{key}={str(value).replace(chr(92), chr(92) * 2)}" for key, value in values.items()]
+    lines = [f"{key}={_escaped(str(value))}" for key, value in values.items()]
     path.touch(mode=0o600)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def get_json(url: str, seconds: float) -> Any:

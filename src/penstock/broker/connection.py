@@ -1,0 +1,129 @@
+"""One description of Kafka, told to the Python clients (librdkafka) and to the Java ones in their own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import DeclarationError, PenstockError, SetupError, TransientError
+from penstock.settings import Secret
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+    from penstock.settings import Kafka
+
+__all__ = ["client_options", "java_options", "kafka_error"]
+
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def client_options(kafka: Kafka) -> dict[str, Any]:
+    """What a confluent_kafka client takes, secrets revealed."""
+    named = {
+        "bootstrap.servers": kafka.bootstrap,
+        "security.protocol": kafka.security_protocol,
+        "sasl.mechanism": kafka.sasl_mechanism,
+        "sasl.username": kafka.username,
+        "sasl.password": kafka.password,
+        "ssl.ca.location": kafka.ca_file,
+        "ssl.certificate.location": kafka.certificate_file,
+        "ssl.key.location": kafka.key_file,
+        "ssl.key.password": kafka.key_password,
+        **kafka.options,
+        **kafka.python_options,
+    }
+    options: dict[str, Any] = {key: _plain(value) for key, value in named.items() if value is not None}
+    # The client's own lines on stderr say again, and less clearly, what its errors say.
+    return {"log_level": 0, "reconnect.backoff.max.ms": 2000, **options}
+
+
+def java_options(kafka: Kafka) -> tuple[dict[str, str], dict[str, str]]:
+    """What a Java client takes besides the bootstrap list: the open part, and the secret part by itself."""
+    options: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+    if kafka.security_protocol:
+        options["security.protocol"] = kafka.security_protocol
+    if kafka.sasl_mechanism:
+        options["sasl.mechanism"] = kafka.sasl_mechanism
+    if kafka.sasl_mechanism in _LOGIN_MODULES and kafka.username is not None:
+        password = kafka.password.reveal() if kafka.password else ""
+        secrets["sasl.jaas.config"] = (
+            f"{_LOGIN_MODULES[kafka.sasl_mechanism]} required"
+            f" username={_quoted(kafka.username)} password={_quoted(password)};"
+        )
+    if kafka.ca_file:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": kafka.ca_file}
+    if kafka.certificate_file and kafka.key_file:
+        options |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": _text(kafka.certificate_file)}
+        secrets["ssl.keystore.key"] = _text(kafka.key_file)
+    if kafka.key_password:
+        secrets["ssl.key.password"] = kafka.key_password.reveal()
+    for key, value in {**kafka.options, **kafka.java_options}.items():
+        (secrets if isinstance(value, Secret) else options)[key] = _plain(value)
+    return options, secrets
+
+
+def kafka_error(error: KafkaError, kafka: Kafka, doing: str) -> PenstockError:
+    """The client's error as one of ours: what failed, and what to do next."""
+    name = error.name()
+    said = error.str()
+    if name in ("_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT", "_RESOLVE", "REQUEST_TIMED_OUT"):
+        return TransientError(
+            f"Kafka at {kafka.bootstrap} does not answer ({doing}).",
+            code="kafka-away",
+            remedy="Start the local one with `penstock up kafka`, or check the profile's bootstrap and security.",
+        )
+    if name in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL"):
+        return SetupError(
+            f"Kafka at {kafka.bootstrap} refuses us ({said}).",
+            code="kafka-refused",
+            remedy="Check username, password and certificates of the profile in penstock.toml.",
+        )
+    if name.endswith("AUTHORIZATION_FAILED"):
+        return SetupError(
+            f"Kafka forbids it ({doing}: {said}).",
+            code="kafka-forbidden",
+            remedy="Ask for that right (an ACL) for the user of this profile.",
+        )
+    if name in ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"):
+        return DeclarationError(
+            f"A message is larger than the topic takes ({doing}).",
+            code="message-too-large",
+            remedy="Raise the topic's limit (`penstock topics alter TOPIC --config max.message.bytes=…`) or send less.",
+        )
+    if name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"):
+        return DeclarationError(
+            f"There is no such topic or partition ({doing}).",
+            code="topic-unknown",
+            remedy="See `penstock topics list`, or make it with `penstock topics create`.",
+        )
+    if error.retriable():
+        return TransientError(f"Kafka could not do it now ({doing}: {said}).", code="kafka-busy", remedy="Try again.")
+    return DeclarationError(
+        f"Kafka does not take it ({doing}: {said}).", code=f"kafka-{name.lower()}", remedy="Correct what it names."
+    )
+
+
+def _plain(value: str | Secret) -> str:
+    return value.reveal() if isinstance(value, Secret) else value
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except OSError as error:
+        raise SetupError(
+            f"{path} can't be read ({error.strerror}).",
+            code="certificate-missing",
+            remedy="Correct the path in penstock.toml.",
+        ) from error

@@ -1,0 +1,130 @@
+"""Reading a topic without a group: from any offset or time, to the end or live; a compacted topic as a state."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer as Client
+
+from penstock.broker.connection import client_options, kafka_error
+from penstock.broker.record import Record
+from penstock.broker.topics import Topics
+from penstock.errors import TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.settings import Kafka
+
+__all__ = ["EARLIEST", "LATEST", "Start", "fold", "read"]
+
+_BATCH = 500
+_STALLED_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where reading begins in each partition: exactly one of these."""
+
+    offset: int | None = None
+    time_ms: int | None = None
+    last: int | None = None
+    earliest: bool = False
+
+
+EARLIEST = Start(earliest=True)
+LATEST = Start()
+
+
+def read(
+    kafka: Kafka,
+    topic: str,
+    start: Start = EARLIEST,
+    *,
+    partitions: list[int] | None = None,
+    live: bool = False,
+    committed_only: bool = True,
+) -> Iterator[Record]:
+    """The records of a topic from a start to the end it has now, or on and on when live."""
+    client = Client(
+        client_options(kafka)
+        | {
+            "group.id": "penstock-replay",  # never joined: partitions are assigned by hand, nothing is committed
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+            "fetch.wait.max.ms": 50,
+            "fetch.message.max.bytes": 8 << 20,
+        }
+    )
+    ends = Topics(kafka).end_offsets(topic)
+    chosen = {number: end for number, end in ends.items() if partitions is None or number in partitions}
+    with closing(client):
+        try:
+            client.assign([_begin(client, topic, number, end, start) for number, end in chosen.items()])
+            yield from _live(client, kafka) if live else _to_ends(client, kafka, topic, chosen)
+        except KafkaException as error:
+            raise kafka_error(error.args[0], kafka, f"reading {topic}") from error
+
+
+def fold(kafka: Kafka, topic: str) -> dict[bytes, Record]:
+    """The current state that a keyed topic stands for: the last record of each key, tombstones removing it."""
+    state: dict[bytes, Record] = {}
+    for record in read(kafka, topic):
+        if record.key is None:
+            continue
+        if record.value is None:
+            state.pop(record.key, None)
+        else:
+            state[record.key] = record
+    return state
+
+
+def _begin(client: Client, topic: str, partition: int, end: int, start: Start) -> TopicPartition:
+    if start.offset is not None:
+        return TopicPartition(topic, partition, min(start.offset, end))
+    if start.last is not None:
+        low, _ = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=15)
+        return TopicPartition(topic, partition, max(low, end - start.last))
+    if start.time_ms is not None:
+        (found,) = client.offsets_for_times([TopicPartition(topic, partition, start.time_ms)], timeout=15)
+        return TopicPartition(topic, partition, found.offset if found.offset >= 0 else OFFSET_END)
+    return TopicPartition(topic, partition, OFFSET_BEGINNING if start.earliest else OFFSET_END)
+
+
+def _live(client: Client, kafka: Kafka) -> Iterator[Record]:
+    while True:
+        for message in client.consume(_BATCH, timeout=0.2):
+            error = message.error()
+            if error is None:
+                yield Record.of(message)
+            elif error.code() != KafkaError._PARTITION_EOF:
+                raise kafka_error(error, kafka, "reading")
+
+
+def _to_ends(client: Client, kafka: Kafka, topic: str, ends: dict[int, int]) -> Iterator[Record]:
+    """Read up to the high watermarks: transactions that are open below them are waited for."""
+    left = {partition for partition, end in ends.items() if end > 0}
+    heard = time.monotonic()
+    while left:
+        for message in client.consume(_BATCH, timeout=0.5):
+            heard = time.monotonic()
+            error = message.error()
+            partition, offset = message.partition() or 0, message.offset() or 0
+            if error is None and offset < ends[partition]:
+                yield Record.of(message)
+            elif error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise kafka_error(error, kafka, f"reading {topic}")
+            if offset + (error is None) >= ends[partition]:
+                left.discard(partition)
+        if time.monotonic() - heard > _STALLED_SECONDS:
+            raise TransientError(
+                f"{topic} did not give its records up to the end within {_STALLED_SECONDS:.0f} s.",
+                code="replay-stalled",
+                remedy="A transaction on it may be open, or Kafka is away; try again.",
+            )

@@ -1,0 +1,206 @@
+"""Topics: make, look at, change, remove."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from penstock.broker.connection import client_options, kafka_error
+from penstock.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from concurrent.futures import Future
+
+    from penstock.settings import Kafka
+
+__all__ = ["Partition", "Topic", "Topics", "broker_count"]
+
+_SECONDS = 15.0
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition and what it holds."""
+
+    number: int
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic, its partitions, and the settings that differ from the broker's."""
+
+    name: str
+    partitions: tuple[Partition, ...]
+    config: Mapping[str, str]
+
+    @property
+    def replication(self) -> int:
+        """Copies of each partition."""
+        return max((len(one.replicas) for one in self.partitions), default=0)
+
+    @property
+    def records(self) -> int:
+        """Offsets between the first and the end: rows, less what compaction took."""
+        return sum(one.end - one.first for one in self.partitions)
+
+
+class Topics:
+    """The topics of one Kafka."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self.kafka = kafka
+        self._admin = AdminClient(client_options(kafka))
+
+    def names(self, *, internal: bool = False) -> list[str]:
+        """The names there are; those of Kafka itself only when asked for."""
+        try:
+            found = self._admin.list_topics(timeout=_SECONDS).topics
+        except KafkaException as error:
+            raise kafka_error(error.args[0], self.kafka, "listing topics") from error
+        return sorted(name for name in found if internal or not name.startswith("__"))
+
+    def partitions(self, name: str) -> int:
+        """How many partitions a topic has."""
+        return len(self._known(name).partitions)
+
+    def create(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication: int | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make a topic; replication is the broker's own unless given."""
+        wanted = NewTopic(name, partitions, replication or -1, config=dict(config or {}))
+        self._result(self._admin.create_topics([wanted], operation_timeout=_SECONDS)[name], f"creating {name}")
+
+    def delete(self, name: str) -> None:
+        """Remove a topic with all it holds."""
+        self._known(name)
+        self._result(self._admin.delete_topics([name], operation_timeout=_SECONDS)[name], f"deleting {name}")
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Raise the number of partitions; keys move."""
+        now = self.partitions(name)
+        if total <= now:
+            raise DeclarationError(
+                f"{name} has {now} partitions already; Kafka can only add some.",
+                code="partitions-fewer",
+                remedy="Make a new topic with fewer and copy the rows.",
+            )
+        self._result(self._admin.create_partitions([NewPartitions(name, total)])[name], f"altering {name}")
+
+    def configure(self, name: str, config: Mapping[str, str | None]) -> None:
+        """Set these settings of a topic; None puts one back to the broker's own."""
+        self._known(name)
+        entries = [
+            ConfigEntry(
+                key,
+                value if value is not None else "",
+                incremental_operation=AlterConfigOpType.SET if value is not None else AlterConfigOpType.DELETE,
+            )
+            for key, value in config.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        self._result(self._admin.incremental_alter_configs([resource])[resource], f"altering {name}")
+
+    def describe(self, name: str) -> Topic:
+        """A topic with its partitions and settings."""
+        self._known(name)
+        found = self._result(self._admin.describe_topics(TopicCollection([name]))[name], f"describing {name}")
+        first = self._offsets(name, len(found.partitions), OffsetSpec.earliest())
+        end = self._offsets(name, len(found.partitions), OffsetSpec.latest())
+        partitions = tuple(
+            Partition(
+                number=one.id,
+                leader=one.leader.id if one.leader else -1,
+                replicas=tuple(node.id for node in one.replicas),
+                in_sync=tuple(node.id for node in one.isr),
+                first=first[one.id],
+                end=end[one.id],
+            )
+            for one in found.partitions
+        )
+        return Topic(name, partitions, self._config(name))
+
+    def end_offsets(self, name: str) -> dict[int, int]:
+        """The high watermark of each partition."""
+        return self._offsets(name, self.partitions(name), OffsetSpec.latest())
+
+    def committed(self, name: str, group: str) -> dict[int, int]:
+        """What a consumer group has committed on a topic."""
+        wanted = ConsumerGroupTopicPartitions(
+            group, [TopicPartition(name, number) for number in range(self.partitions(name))]
+        )
+        answer = self._result(
+            self._admin.list_consumer_group_offsets([wanted])[group], f"reading the offsets of {group}"
+        )
+        return {one.partition: one.offset for one in answer.topic_partitions if one.offset >= 0}
+
+    def _known(self, name: str) -> Any:
+        try:
+            known = self._admin.list_topics(timeout=_SECONDS).topics
+        except KafkaException as error:
+            raise kafka_error(error.args[0], self.kafka, f"looking for {name}") from error
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else "See `penstock topics list`."
+            raise DeclarationError(f"There is no topic {name!r}.", code="topic-unknown", remedy=hint)
+        return known[name]
+
+    def _offsets(self, name: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
+        wanted = {TopicPartition(name, number): spec for number in range(partitions)}
+        answers = self._admin.list_offsets(wanted)
+        return {
+            one.partition: self._result(answer, f"reading the offsets of {name}").offset
+            for one, answer in answers.items()
+        }
+
+    def _config(self, name: str) -> dict[str, str]:
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        entries = self._result(self._admin.describe_configs([resource])[resource], f"describing {name}")
+        return {
+            key: entry.value
+            for key, entry in sorted(entries.items())
+            if not entry.is_default and not entry.is_sensitive and entry.source == _SET_ON_TOPIC
+        }
+
+    def _result(self, answer: Future[_Answer], doing: str) -> _Answer:
+        try:
+            return answer.result(_SECONDS)
+        except KafkaException as error:
+            raise kafka_error(error.args[0], self.kafka, doing) from error
+
+
+_SET_ON_TOPIC = 1
+
+
+def broker_count(kafka: Kafka, seconds: float) -> int:
+    """How many brokers answer and are registered, 0 if none does."""
+    try:
+        return len(AdminClient(client_options(kafka)).list_topics(timeout=seconds).brokers)
+    except KafkaException:
+        return 0
+
+

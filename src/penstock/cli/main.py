@@ -1,0 +1,81 @@
+"""The command `penstock`: a list of nouns, each loaded when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from penstock import __version__
+from penstock.errors import PenstockError
+
+__all__ = ["main"]
+
+_COMMANDS = {
+    "up": ("penstock.cli.services:up", "Start local services and what they need."),
+    "down": ("penstock.cli.services:down", "Stop all local services of this project."),
+    "status": ("penstock.cli.services:status", "What runs where, and what to do about what does not."),
+    "logs": ("penstock.cli.services:logs", "What a service printed."),
+    "doctor": ("penstock.cli.doctor:doctor", "Check this machine, the jars, the ports and the settings."),
+    "topics": ("penstock.cli.topics:topics", "Kafka topics: list, create, describe, alter, delete, tail, produce, size."),
+    "jars": ("penstock.cli.jars:jars", "Fetch the jars of the local services ahead of time."),
+}
+
+
+class _Lazy(click.Group):
+    """A group that imports a command only when it is called: `--help` stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="penstock %(version)s")
+def penstock() -> None:
+    """Kafka, Debezium, a schema registry and Spark as one product.
+
+    \b
+    Example:
+      penstock up                      real services on this machine
+      penstock topics create orders    a topic on them
+      penstock status                  what runs where
+    """
+
+
+def main() -> None:
+    """Run the command line; a mistake is one sentence and an exit code, never a traceback."""
+    try:
+        penstock.main(standalone_mode=False)
+    except PenstockError as error:
+        from penstock.cli.render import show_error
+
+        show_error(error)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Stopped.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        _drop_output()
+
+
+def _drop_output(*_: Any) -> None:
+    """The reader of our output went away (`| head`): end quietly."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
