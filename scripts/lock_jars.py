@@ -70,7 +70,7 @@ def coordinate(found: Path, top: Path) -> ivy.Coordinate:
     return ivy.Coordinate(group, artifact, version, classifier.removeprefix("classifier-"), extension)
 
 
-def resolve(name: str, component: Component, work: Path) -> list[str]:
+def resolve(component: Component, work: Path) -> list[str]:
     """Fetch a component whole and return its lines of the lock."""
     settings, module, out = work / "settings.xml", work / "ivy.xml", work / "out"
     if component.transitive:
@@ -80,9 +80,7 @@ def resolve(name: str, component: Component, work: Path) -> list[str]:
         settings = ivy.settings_file()
         ivy.module_file(module, map(ivy.Coordinate.parse, component.roots))
     pattern = f"{out}/[organisation]/[module]/[revision]/classifier-([classifier])/[artifact]-[revision].[ext]"
-    command = ivy.command(
-        find_java().path, settings=settings, module=module, cache=work / "cache", pattern=pattern
-    )
+    command = ivy.command(find_java().path, settings=settings, module=module, cache=work / "cache", pattern=pattern)
     if component.transitive:
         command += ["-types", "jar", "bundle"]
     subprocess.run(command, check=True, stdout=sys.stderr)
@@ -97,7 +95,7 @@ def main() -> None:
     """Lock the named components, or all of them."""
     for name in sys.argv[1:] or COMPONENTS:
         with tempfile.TemporaryDirectory() as work:
-            lines = resolve(name, COMPONENTS[name], Path(work))
+            lines = resolve(COMPONENTS[name], Path(work))
         header = f"# {name}: made by scripts/lock_jars.py; artifact, SHA-256, bytes"
         (LOCKS / f"{name}.txt").write_text("\n".join([header, *sorted(lines), ""]), encoding="utf-8")
         print(f"{name}: {len(lines)} artifacts")

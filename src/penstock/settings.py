@@ -186,7 +186,7 @@ def load(project: Path | None = None, profile: str | None = None) -> Settings:
     named = {section: values for section in _SECTIONS if (values := _values(read, chosen, section, name))}
     local = read.section(Local, read.table(read.content, "local", ""), "local.")
     here = _local_addresses(folder)
-    parts = {
+    parts: dict[str, Any] = {
         section: read.section(kind, named.get(section, here[section]), f"profiles.{name}.{section}.")
         for section, kind in _SECTIONS.items()
     }

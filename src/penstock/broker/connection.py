@@ -59,7 +59,10 @@ def java_options(kafka: Kafka) -> tuple[dict[str, str], dict[str, str]]:
     if kafka.ca_file:
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": kafka.ca_file}
     if kafka.certificate_file and kafka.key_file:
-        options |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": _text(kafka.certificate_file)}
+        options |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": _text(kafka.certificate_file),
+        }
         secrets["ssl.keystore.key"] = _text(kafka.key_file)
     if kafka.key_password:
         secrets["ssl.key.password"] = kafka.key_password.reveal()
@@ -72,7 +75,14 @@ def kafka_error(error: KafkaError, kafka: Kafka, doing: str) -> PenstockError:
     """The client's error as one of ours: what failed, and what to do next."""
     name = error.name()
     said = error.str()
-    if name in ("_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT", "_RESOLVE", "REQUEST_TIMED_OUT"):
+    if name in (
+        "_ALL_BROKERS_DOWN",
+        "_TRANSPORT",
+        "_TIMED_OUT",
+        "_MSG_TIMED_OUT",
+        "_RESOLVE",
+        "REQUEST_TIMED_OUT",
+    ):
         return TransientError(
             f"Kafka at {kafka.bootstrap} does not answer ({doing}).",
             code="kafka-away",
@@ -105,7 +115,9 @@ def kafka_error(error: KafkaError, kafka: Kafka, doing: str) -> PenstockError:
     if error.retriable():
         return TransientError(f"Kafka could not do it now ({doing}: {said}).", code="kafka-busy", remedy="Try again.")
     return DeclarationError(
-        f"Kafka does not take it ({doing}: {said}).", code=f"kafka-{name.lower()}", remedy="Correct what it names."
+        f"Kafka does not take it ({doing}: {said}).",
+        code=f"kafka-{name.lower()}",
+        remedy="Correct what it names.",
     )
 
 

@@ -6,8 +6,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer as Client
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer as Client
 
 from penstock.broker.connection import client_options, kafka_error
 from penstock.broker.record import Record

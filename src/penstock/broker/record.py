@@ -34,7 +34,7 @@ class Record:
             timestamp=message.timestamp()[1],
             key=_bytes(message.key()),
             value=_bytes(message.value()),
-            headers=tuple((name, _bytes(value)) for name, value in message.headers() or ()),
+            headers=tuple((one[0], _bytes(one[1])) for one in message.headers() or ()),
         )
 
     def json(self) -> Any:

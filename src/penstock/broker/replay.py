@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Consumer as Client
 
 from penstock.broker.connection import client_options, kafka_error
@@ -49,7 +49,10 @@ def read(
     live: bool = False,
     committed_only: bool = True,
 ) -> Iterator[Record]:
-    """The records of a topic from a start to the end it has now, or on and on when live."""
+    """The records of a topic from a start to the end it has now, or on and on when live.
+
+    Where it begins and ends is settled in this call, before the first record is asked for.
+    """
     client = Client(
         client_options(kafka)
         | {
@@ -64,12 +67,12 @@ def read(
     )
     ends = Topics(kafka).end_offsets(topic)
     chosen = {number: end for number, end in ends.items() if partitions is None or number in partitions}
-    with closing(client):
-        try:
-            client.assign([_begin(client, topic, number, end, start) for number, end in chosen.items()])
-            yield from _live(client, kafka) if live else _to_ends(client, kafka, topic, chosen)
-        except KafkaException as error:
-            raise kafka_error(error.args[0], kafka, f"reading {topic}") from error
+    try:
+        client.assign([_begin(client, topic, number, end, start) for number, end in chosen.items()])
+    except KafkaException as error:
+        client.close()
+        raise kafka_error(error.args[0], kafka, f"reading {topic}") from error
+    return _records(client, kafka, topic, None if live else chosen)
 
 
 def fold(kafka: Kafka, topic: str) -> dict[bytes, Record]:
@@ -93,8 +96,13 @@ def _begin(client: Client, topic: str, partition: int, end: int, start: Start) -
         return TopicPartition(topic, partition, max(low, end - start.last))
     if start.time_ms is not None:
         (found,) = client.offsets_for_times([TopicPartition(topic, partition, start.time_ms)], timeout=15)
-        return TopicPartition(topic, partition, found.offset if found.offset >= 0 else OFFSET_END)
-    return TopicPartition(topic, partition, OFFSET_BEGINNING if start.earliest else OFFSET_END)
+        return TopicPartition(topic, partition, found.offset if found.offset >= 0 else end)
+    return TopicPartition(topic, partition, OFFSET_BEGINNING if start.earliest else end)
+
+
+def _records(client: Client, kafka: Kafka, topic: str, ends: dict[int, int] | None) -> Iterator[Record]:
+    with closing(client):
+        yield from _live(client, kafka) if ends is None else _to_ends(client, kafka, topic, ends)
 
 
 def _live(client: Client, kafka: Kafka) -> Iterator[Record]:

@@ -202,5 +202,3 @@ def broker_count(kafka: Kafka, seconds: float) -> int:
         return len(AdminClient(client_options(kafka)).list_topics(timeout=seconds).brokers)
     except KafkaException:
         return 0
-
-

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @command_options
-def jars(as_json: bool, settings: Settings) -> None:  # noqa: ARG001 - every command takes them
+def jars(as_json: bool, settings: Settings) -> None:
     """Fetch the jars of all local services into this user's cache; what is there is kept.
 
     \b

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from typing import Any
 
@@ -20,7 +21,10 @@ _COMMANDS = {
     "status": ("penstock.cli.services:status", "What runs where, and what to do about what does not."),
     "logs": ("penstock.cli.services:logs", "What a service printed."),
     "doctor": ("penstock.cli.doctor:doctor", "Check this machine, the jars, the ports and the settings."),
-    "topics": ("penstock.cli.topics:topics", "Kafka topics: list, create, describe, alter, delete, tail, produce, size."),
+    "topics": (
+        "penstock.cli.topics:topics",
+        "Kafka topics: list, create, describe, alter, delete, tail, produce, size.",
+    ),
     "jars": ("penstock.cli.jars:jars", "Fetch the jars of the local services ahead of time."),
 }
 
@@ -58,6 +62,8 @@ def penstock() -> None:
 
 def main() -> None:
     """Run the command line; a mistake is one sentence and an exit code, never a traceback."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     try:
         penstock.main(standalone_mode=False)
     except PenstockError as error:
@@ -75,7 +81,12 @@ def main() -> None:
         _drop_output()
 
 
-def _drop_output(*_: Any) -> None:
+def _interrupt(*_: Any) -> None:
+    """An end from outside is as orderly as Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def _drop_output() -> None:
     """The reader of our output went away (`| head`): end quietly."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)

@@ -118,7 +118,14 @@ def _show_services(found: list[ServiceStatus], as_json: bool) -> None:
         show_json({"services": found})
         return
     rows = [
-        (one.name, one.state, one.address, one.version, f"{one.memory_bytes >> 20} MiB" if one.pids else "", _pids(one))
+        (
+            one.name,
+            one.state,
+            one.address,
+            one.version,
+            f"{one.memory_bytes >> 20} MiB" if one.pids else "",
+            _pids(one),
+        )
         for one in found
     ]
     table(("SERVICE", "STATE", "ADDRESS", "VERSION", "MEMORY", "PID"), rows, _COLOURS)

@@ -73,7 +73,16 @@ def unprivileged_account() -> Account:
         return Account(pwd.getpwnam(_NAME))
     except KeyError:
         pass
-    make = ["useradd", "--system", "--no-create-home", "--home-dir", "/nonexistent", "--shell", "/bin/false", _NAME]
+    make = [
+        "useradd",
+        "--system",
+        "--no-create-home",
+        "--home-dir",
+        "/nonexistent",
+        "--shell",
+        "/bin/false",
+        _NAME,
+    ]
     try:
         subprocess.run(make, check=True, capture_output=True, text=True)
         return Account(pwd.getpwnam(_NAME))

@@ -45,7 +45,8 @@ class Coordinate:
     def parse(cls, text: str) -> Coordinate:
         """Read `group:artifact:version[:classifier]@extension`."""
         name, _, extension = text.partition("@")
-        return cls(*name.split(":"), extension=extension)
+        group, artifact, version, *classifier = name.split(":")
+        return cls(group, artifact, version, "".join(classifier), extension)
 
 
 def settings_file() -> Path:

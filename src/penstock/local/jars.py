@@ -7,7 +7,6 @@ import fcntl
 import hashlib
 import os
 import shutil
-import subprocess
 import tarfile
 import time
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from penstock.local import ivy
 from penstock.local.java import find_java
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterable, Iterator
 
     from penstock.local.progress import Progress

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaService"]
 
-_QUIET = ("kafka.server.KafkaConfig", "org.apache.kafka.common.config.AbstractConfig", "org.apache.kafka.common.utils")
+_QUIET = (
+    "kafka.server.KafkaConfig",
+    "org.apache.kafka.common.config.AbstractConfig",
+    "org.apache.kafka.common.utils",
+)
 
 
 class KafkaService(Service):

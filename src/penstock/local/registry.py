@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from penstock.broker.connection import java_options
 from penstock.local.processes import Command
-from penstock.local.service import Service, Site, get_json, properties
+from penstock.local.service import Service, Site, get_json, properties, put_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,13 @@ class RegistryService(Service):
         """It lists its subjects."""
         return get_json(f"{self.address(site)}/subjects", seconds) is not None
 
+    def settle(self, site: Site) -> None:
+        """Make BACKWARD the default once, as Confluent has it; what a person sets later stays."""
+        if site.home.state().get("registry_default"):
+            return
+        put_json(f"{self.address(site)}/config", {"compatibility": "BACKWARD"}, 10)
+        site.home.remember(registry_default="BACKWARD")
+
     def configure(self, site: Site, java: Java) -> Sequence[Command]:
         """Settings in a file beside it; secrets reach it through its environment."""
         folder = site.home.data("registry")
@@ -44,7 +51,6 @@ class RegistryService(Service):
             "quarkus.http.port": site.ports["registry"],
             "apicurio.storage.kind": "kafkasql",
             "apicurio.kafkasql.bootstrap.servers": site.kafka.bootstrap,
-            "apicurio.rules.global.compatibility": "BACKWARD",
             **{f"apicurio.kafka.common.{key}": value for key, value in security.items()},
         }
         properties(folder / "config" / "application.properties", values)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.local.processes import Command
     from penstock.settings import Settings
 
-__all__ = ["Service", "Site", "get_json", "properties"]
+__all__ = ["Service", "Site", "get_json", "properties", "put_json"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Site:
         """The Kafka that the services above it use: the profile's, else the one beside them."""
         if "kafka" in self.settings.external:
             return self.settings.kafka
-        names = [name for name in ("kafka", "kafka-2", "kafka-3")[: self.brokers]]
+        names = ("kafka", "kafka-2", "kafka-3")[: self.brokers]
         return Kafka(bootstrap=",".join(f"127.0.0.1:{self.ports[name]}" for name in names))
 
     def java(self, java: Java, service: str, heap: str, *flags: str) -> list[str]:
@@ -59,11 +59,11 @@ class Service(ABC):
     components: ClassVar[tuple[str, ...]] = ()
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
 
-    def ports(self, brokers: int) -> dict[str, int]:  # noqa: ARG002 - Kafka's depend on it
+    def ports(self, brokers: int) -> dict[str, int]:
         """The names of the ports it listens on, with the usual numbers."""
         return {self.name: USUAL_PORTS[self.name]}
 
-    def processes(self, brokers: int) -> tuple[str, ...]:  # noqa: ARG002 - Kafka's depend on it
+    def processes(self, brokers: int) -> tuple[str, ...]:
         """The names of the processes it is made of."""
         return (self.name,)
 
@@ -74,6 +74,9 @@ class Service(ABC):
     @abstractmethod
     def ready(self, site: Site, seconds: float) -> bool:
         """Whether it does its work now, asked for at most so many seconds."""
+
+    def settle(self, site: Site) -> None:  # noqa: B027 - most services need nothing
+        """What is left to do once it answers for the first time after a start."""
 
     @abstractmethod
     def address(self, site: Site) -> str:
@@ -90,6 +93,14 @@ def properties(path: Path, values: Mapping[str, Any]) -> None:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def put_json(url: str, value: Any, seconds: float) -> None:
+    """Send JSON to a local service."""
+    head = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(value).encode(), head, method="PUT")  # noqa: S310
+    with urllib.request.urlopen(request, timeout=seconds):  # noqa: S310 - always http on 127.0.0.1
+        pass
 
 
 def get_json(url: str, seconds: float) -> Any:

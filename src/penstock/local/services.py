@@ -60,6 +60,4 @@ def with_needs(names: Sequence[str], settings: Settings) -> list[Service]:
 
 def _unknown(name: str) -> DeclarationError:
     known = ", ".join(service.name for service in SERVICES)
-    return DeclarationError(
-        f"There is no service {name!r}.", code="service-unknown", remedy=f"Services: {known}."
-    )
+    return DeclarationError(f"There is no service {name!r}.", code="service-unknown", remedy=f"Services: {known}.")

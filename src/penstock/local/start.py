@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from penstock.local import ports, processes
@@ -11,7 +14,7 @@ from penstock.local.logs import explain_failure, turn_over
 from penstock.local.stop import stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from penstock.local.home import Home
     from penstock.local.jars import JarStore
@@ -65,7 +68,8 @@ class Start:
                         self._spawn(command)
             self._wait(site, self.services)
         except BaseException:
-            stop(self.started, self.progress)
+            with _undisturbed():
+                stop(self.started, self.progress)
             raise
 
     def _runs(self, service: Service) -> bool:
@@ -80,9 +84,7 @@ class Start:
             for name, port in service.ports(self.brokers).items()
             if name.removesuffix("-controller") not in kept
         }
-        chosen = ports.choose(
-            wanted, pinned=self.settings.local.ports, remembered=remembered, say=self.progress.say
-        )
+        chosen = ports.choose(wanted, pinned=self.settings.local.ports, remembered=remembered, say=self.progress.say)
         self.home.remember(ports={**remembered, **chosen})
         return chosen
 
@@ -99,6 +101,7 @@ class Start:
         while left:
             for service in list(left):
                 if service.ready(site, 1.0):
+                    service.settle(site)
                     self.progress.update(service.name, 1, 1, "up")
                     left.remove(service)
                 else:
@@ -118,3 +121,16 @@ class Start:
 
     def _failure(self, name: str, what: str) -> Exception:
         return explain_failure(name, self.home.log(name), what, self.log_began.get(name, 0))
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A second Ctrl-C does not leave half of the services behind: stopping them ends by itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,101 @@
+"""One running stack for the whole test run; every test has topics, schemas and folders of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.broker import Topics
+from penstock.local import processes
+from penstock.local.progress import Silent
+from penstock.local.stack import Stack
+from penstock.settings import Kafka, Settings, load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Project:
+    """A project folder with its own services, used through the command line as a person would."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder.resolve()
+        self.home = self.folder / ".penstock"
+
+    @property
+    def settings(self) -> Settings:
+        return load(project=self.folder)
+
+    @property
+    def stack(self) -> Stack:
+        return Stack(self.settings)
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "penstock", *words]
+
+    def run(self, *words: str, env: dict[str, str] | None = None, text: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*words),
+            cwd=self.folder,
+            env={**os.environ, **(env or {})},
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    def processes(self) -> dict[str, processes.Process]:
+        return processes.find(self.home)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    """A project of one test; whatever it started is gone after the test."""
+    made = Project(tmp_path / "project")
+    yield made
+    made.stack.down(Silent())
+
+
+@pytest.fixture(scope="session")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """All services, running for the whole test run."""
+    made = Project(tmp_path_factory.mktemp("platform"))
+    made.stack.up((), Silent())
+    yield made
+    made.stack.down(Silent(), remove_data=True)
+
+
+@pytest.fixture(scope="session")
+def kafka(platform: Project) -> Kafka:
+    """How to reach the shared broker."""
+    return platform.settings.kafka
+
+
+@pytest.fixture
+def topic(kafka: Kafka) -> Callable[..., str]:
+    """Make a topic with a name that no other test has."""
+
+    def make(name: str = "topic", **options: object) -> str:
+        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+        Topics(kafka).create(unique, **options)  # type: ignore[arg-type]
+        return unique
+
+    return make
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 60.0, what: str = "") -> None:
+    """Wait on a condition; fail the test if it does not come true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"did not come true within {seconds:.0f} s: {what or condition}")
+        time.sleep(0.05)
