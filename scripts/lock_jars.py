@@ -80,7 +80,8 @@ def resolve(component: Component, work: Path) -> list[str]:
         settings = ivy.settings_file()
         ivy.module_file(module, map(ivy.Coordinate.parse, component.roots))
     pattern = f"{out}/[organisation]/[module]/[revision]/classifier-([classifier])/[artifact]-[revision].[ext]"
-    command = ivy.command(find_java().path, settings=settings, module=module, cache=work / "cache", pattern=pattern)
+    command = ivy.command(find_java().path, settings=settings, module=module, cache=work / "cache")
+    command += ["-retrieve", pattern]
     if component.transitive:
         command += ["-types", "jar", "bundle"]
     subprocess.run(command, check=True, stdout=sys.stderr)

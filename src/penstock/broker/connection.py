@@ -112,7 +112,7 @@ def kafka_error(error: KafkaError, kafka: Kafka, doing: str) -> PenstockError:
             code="topic-unknown",
             remedy="See `penstock topics list`, or make it with `penstock topics create`.",
         )
-    if error.retriable():
+    if error.retriable() or name in ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "_WAIT_COORD"):
         return TransientError(f"Kafka could not do it now ({doing}: {said}).", code="kafka-busy", remedy="Try again.")
     return DeclarationError(
         f"Kafka does not take it ({doing}: {said}).",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from penstock.broker.connection import client_options, kafka_error
-from penstock.errors import DeclarationError
+from penstock.errors import DeclarationError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Partition", "Topic", "Topics", "broker_count"]
 
 _SECONDS = 15.0
+_HEARSAY_SECONDS = 2.0  # among several brokers the one asked may not have heard of a new topic yet
 _Answer = TypeVar("_Answer")
 
 
@@ -159,10 +161,16 @@ class Topics:
         return {one.partition: one.offset for one in answer.topic_partitions if one.offset >= 0}
 
     def _known(self, name: str) -> Any:
-        try:
-            known = self._admin.list_topics(timeout=_SECONDS).topics
-        except KafkaException as error:
-            raise kafka_error(error.args[0], self.kafka, f"looking for {name}") from error
+        deadline = time.monotonic() + _HEARSAY_SECONDS
+        while True:
+            try:
+                answer = self._admin.list_topics(timeout=_SECONDS)
+            except KafkaException as error:
+                raise kafka_error(error.args[0], self.kafka, f"looking for {name}") from error
+            known = answer.topics
+            if name in known or len(answer.brokers) == 1 or time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"Did you mean {near[0]!r}?" if near else "See `penstock topics list`."
@@ -171,11 +179,18 @@ class Topics:
 
     def _offsets(self, name: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
         wanted = {TopicPartition(name, number): spec for number in range(partitions)}
-        answers = self._admin.list_offsets(wanted)
-        return {
-            one.partition: self._result(answer, f"reading the offsets of {name}").offset
-            for one, answer in answers.items()
-        }
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            answers = self._admin.list_offsets(wanted)
+            try:
+                return {
+                    one.partition: self._result(answer, f"reading the offsets of {name}").offset
+                    for one, answer in answers.items()
+                }
+            except TransientError as error:  # a leader is being elected: just created, or a broker went away
+                if error.code != "kafka-busy" or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def _config(self, name: str) -> dict[str, str]:
         resource = ConfigResource(ResourceType.TOPIC, name)

@@ -112,7 +112,7 @@ def _jars(settings: Settings) -> Finding | str:
         for jar in damaged:
             store.path(jar).unlink()
         raise SetupError(
-            f"{len(damaged)} jars were damaged and are removed, {damaged[0].file_name} among them.",
+            f"{len(damaged)} jar(s) were damaged and are removed, {damaged[0].file_name} among them.",
             code="jar-corrupt",
             remedy="Fetch them again: penstock jars",
         )

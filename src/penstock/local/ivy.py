@@ -15,7 +15,7 @@ from penstock.errors import SetupError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Coordinate", "command", "module_file", "settings_file"]
+__all__ = ["Coordinate", "cached", "command", "module_file", "run", "settings_file"]
 
 _CLASSIFIER = "{http://ant.apache.org/ivy/maven}classifier"
 _SETTINGS = Path(__file__).with_name("ivy-settings.xml")
@@ -80,12 +80,17 @@ def module_file(path: Path, wanted: Iterable[Coordinate]) -> None:
     ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def command(java: Path, *, settings: Path, module: Path, cache: Path, pattern: str) -> list[str]:
-    """The command that fetches what a module file names into the files of a pattern."""
+def command(java: Path, *, settings: Path, module: Path, cache: Path) -> list[str]:
+    """The command that fetches what a module file names into a cache."""
     return [
         *(str(java), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-jar", str(_ivy_jar())),
-        *("-settings", str(settings), "-ivy", str(module), "-cache", str(cache), "-retrieve", pattern),
+        *("-settings", str(settings), "-ivy", str(module), "-cache", str(cache)),
     ]
+
+
+def cached(cache: Path, one: Coordinate) -> Path:
+    """Where Ivy's cache keeps an artifact; it gets this name only when it is there in full."""
+    return cache / one.group / one.artifact / f"{one.extension}s" / one.file_name
 
 
 def run(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:

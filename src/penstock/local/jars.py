@@ -184,7 +184,6 @@ class _Fetch:
             settings=ivy.settings_file(),
             module=folder / "ivy.xml",
             cache=folder / "cache",
-            pattern=f"{folder}/out/[artifact]-[revision](-[classifier]).[ext]",
         )
         return ivy.run(arguments, folder / "ivy.log")
 
@@ -197,14 +196,14 @@ class _Fetch:
         folder = self._folder(name)
         absent = []
         for jar in self.shares[name]:
-            fetched = folder / "out" / jar.file_name
+            fetched = ivy.cached(folder / "cache", jar.coordinate)
             if fetched.is_file():
                 self.store.take(fetched, jar)
             else:
                 absent.append(jar)
         if absent:
             raise SetupError(
-                f"{len(absent)} jars of {name} could not be fetched, {absent[0].coordinate} among them"
+                f"{len(absent)} jar(s) of {name} could not be fetched, {absent[0].coordinate} among them"
                 f" (Ivy ended with {code}, its words are in {folder / 'ivy.log'}).",
                 code="jars-unreachable",
                 remedy="Check the network, or name your registry in an Ivy settings file: PENSTOCK_IVY_SETTINGS.",
@@ -230,8 +229,7 @@ def _shares(names: Iterable[str], missing: list[Jar]) -> dict[str, list[Jar]]:
 def _size_of(cache: Path, share: list[Jar]) -> int:
     arrived = 0
     for jar in share:
-        folder = cache / jar.coordinate.group / jar.coordinate.artifact
-        for path in folder.glob(f"{jar.coordinate.extension}s/*"):
+        for path in ivy.cached(cache, jar.coordinate).parent.glob("*"):
             with contextlib.suppress(FileNotFoundError):
                 arrived += path.stat().st_size
     return arrived

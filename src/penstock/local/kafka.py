@@ -8,7 +8,7 @@ from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.broker.topics import broker_count
-from penstock.errors import SetupError, StateError
+from penstock.errors import SetupError
 from penstock.local.logging import console_logging
 from penstock.local.processes import Command
 from penstock.local.service import Service, Site, properties
@@ -55,16 +55,8 @@ class KafkaService(Service):
         return broker_count(site.kafka, seconds) == site.brokers
 
     def configure(self, site: Site, java: Java) -> Sequence[Command]:
-        """Format new storage, refuse storage of another number of brokers."""
-        state = site.home.state()
-        formatted = state.get("brokers")
-        if formatted not in (None, site.brokers):
-            raise StateError(
-                f"Kafka's data here was made for {formatted} broker(s), not {site.brokers}.",
-                code="brokers-changed",
-                remedy=f"Use --brokers {formatted}, or drop all local data first: penstock down --wipe",
-            )
-        cluster = state.get("cluster") or urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        """Format new storage."""
+        cluster = site.home.state().get("cluster") or urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         site.home.remember(brokers=site.brokers, cluster=cluster)
         return [self._node(site, java, number, cluster) for number in range(1, site.brokers + 1)]
 

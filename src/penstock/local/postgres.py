@@ -60,7 +60,7 @@ class PostgresService(Service):
         cluster = folder / "cluster"
         if not (cluster / "PG_VERSION").exists():
             _initialise(binaries, cluster, account)
-        _wait_for_leftovers(cluster)
+        _clear_leftovers(cluster)
         words = [str(binaries / "postgres"), "-D", str(cluster), "-h", "127.0.0.1", "-k", ""]
         words += ["-p", str(site.ports["postgres"])]
         for key, value in _SETTINGS.items():
@@ -114,10 +114,11 @@ def _initialise(binaries: Path, cluster: Path, account: Account) -> None:
             )
 
 
-def _wait_for_leftovers(cluster: Path) -> None:
-    """After a kill of the server its children end within moments; a new server refuses to start before."""
+def _clear_leftovers(cluster: Path) -> None:
+    """After a kill of the server: wait for its children, then drop its lock, whose pid may be another program's now."""
     for _ in range(100):
         if not working_in(cluster):
+            (cluster / "postmaster.pid").unlink(missing_ok=True)
             return
         time.sleep(0.1)
 

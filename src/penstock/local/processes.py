@@ -107,6 +107,7 @@ def spawn(command: Command, home: Path, log: Path) -> Process:
 
 def find(home: Path) -> dict[str, Process]:
     """All living processes of a home, by name."""
+    _reap()
     prefix = f"{home}:".encode()
     marked = {}
     for entry in os.scandir(_PROC):

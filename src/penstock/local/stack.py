@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.errors import StateError
 from penstock.local import processes
 from penstock.local.home import Home
 from penstock.local.jars import JarStore
@@ -51,7 +52,7 @@ class Stack:
         chosen = with_needs(names, self.settings)
         self.home.prepare()
         with self.home.locked(progress.say):
-            count = self._brokers(brokers)
+            count = self._brokers(brokers or self.settings.local.brokers)
             start = Start(
                 chosen,
                 home=self.home,
@@ -83,7 +84,14 @@ class Stack:
             return list(pool.map(lambda service: _status(service, site, running), own))
 
     def _brokers(self, asked: int | None) -> int:
-        return int(asked or self.home.state().get("brokers") or self.settings.local.brokers or 1)
+        made_for = self.home.state().get("brokers")
+        if asked and made_for and asked != made_for:
+            raise StateError(
+                f"Kafka's data here was made for {made_for} broker(s), not {asked}.",
+                code="brokers-changed",
+                remedy=f"Use --brokers {made_for}, or drop all local data first: penstock down --wipe",
+            )
+        return int(made_for or asked or 1)
 
     def _site(self, brokers: int, chosen: Mapping[str, int]) -> Site:
         usual = {name: port for service in SERVICES for name, port in service.ports(brokers).items()}
