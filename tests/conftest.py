@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +19,7 @@ from penstock.settings import Kafka, Settings, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 class Project:

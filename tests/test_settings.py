@@ -118,7 +118,7 @@ def test_a_missing_key_an_unknown_profile_and_broken_toml_are_refused(folder: Pa
     write(folder, "[profiles.p.kafka]\nusername = 'x'")
     with pytest.raises(DeclarationError, match="bootstrap is missing"):
         load(project=folder, profile="p")
-    with pytest.raises(DeclarationError, match="no profile 'q'.*Known profiles: local, p"):
+    with pytest.raises(DeclarationError, match=r"no profile 'q'.*Known profiles: local, p"):
         load(project=folder, profile="q")
     write(folder, "[profiles")
     with pytest.raises(DeclarationError, match="can't be read"):

@@ -120,7 +120,7 @@ def test_a_program_that_looks_like_ours_is_never_killed(project: Project) -> Non
             "postgres", stranger.pid, ours.mark
         )  # our mark with a number that another program has now
         assert impostor.signal(signal.SIGKILL) is False
-        assert impostor.wait(0) is True
+        assert impostor.wait(0.1) is True
         assert project.run("down").stdout == "Stopped: postgres.\n"
         assert stranger.poll() is None
     finally:

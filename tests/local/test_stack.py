@@ -92,7 +92,9 @@ def test_three_brokers_replicate_and_survive_the_loss_of_any_one(project: Projec
     assert made.replication == 3
     sent = 0
     for victim in ("kafka", "kafka-2", "kafka-3"):
-        project.processes()[victim].signal(9)
+        process = project.processes()[victim]
+        process.signal(9)
+        assert process.wait(20)
         assert _state(project) == "in part"
         with Producer(kafka) as producer:
             for _ in range(100):

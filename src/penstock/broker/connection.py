@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from confluent_kafka import KafkaException
 
 from penstock.errors import DeclarationError, PenstockError, SetupError, TransientError
 from penstock.settings import Secret
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from confluent_kafka import KafkaError
 
     from penstock.settings import Kafka
 
-__all__ = ["client_options", "java_options", "kafka_error"]
+__all__ = ["client_options", "connect", "java_options", "kafka_error"]
 
+_Client = TypeVar("_Client")
+_BUSY = (
+    "NOT_LEADER_FOR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "_WAIT_COORD",
+    "NOT_COORDINATOR",
+    "COORDINATOR_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "REBALANCE_IN_PROGRESS",
+    "ILLEGAL_GENERATION",
+    "UNKNOWN_MEMBER_ID",
+)
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -40,6 +58,18 @@ def client_options(kafka: Kafka) -> dict[str, Any]:
     options: dict[str, Any] = {key: _plain(value) for key, value in named.items() if value is not None}
     # The client's own lines on stderr say again, and less clearly, what its errors say.
     return {"log_level": 0, "reconnect.backoff.max.ms": 2000, **options}
+
+
+def connect(make: Callable[[dict[str, Any]], _Client], options: dict[str, Any]) -> _Client:
+    """Make a client of confluent_kafka; an option that it does not take is named."""
+    try:
+        return make(options)
+    except KafkaException as error:
+        raise DeclarationError(
+            f"Kafka's client does not take its options ({error.args[0].str()}).",
+            code="kafka-option",
+            remedy="Correct the profile's options in penstock.toml, or those given in the code.",
+        ) from error
 
 
 def java_options(kafka: Kafka) -> tuple[dict[str, str], dict[str, str]]:
@@ -112,7 +142,19 @@ def kafka_error(error: KafkaError, kafka: Kafka, doing: str) -> PenstockError:
             code="topic-unknown",
             remedy="See `penstock topics list`, or make it with `penstock topics create`.",
         )
-    if error.retriable() or name in ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "_WAIT_COORD"):
+    if name in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"):
+        return DeclarationError(
+            f"Another producer has taken over this transactional id, or the transaction was open too long ({doing}).",
+            code="producer-fenced",
+            remedy="Let one producer at a time have the id; raise transaction.timeout.ms if it was alone.",
+        )
+    if name == "_STATE":
+        return DeclarationError(
+            f"That belongs to another moment of a transaction ({doing}: {said}).",
+            code="transaction-state",
+            remedy="Send inside `with producer.transaction()`; after a failed commit or abort make a new producer.",
+        )
+    if error.retriable() or name in _BUSY:
         return TransientError(f"Kafka could not do it now ({doing}: {said}).", code="kafka-busy", remedy="Try again.")
     return DeclarationError(
         f"Kafka does not take it ({doing}: {said}).",

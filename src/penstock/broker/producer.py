@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as Client
 
-from penstock.broker.connection import client_options, kafka_error
+from penstock.broker.connection import client_options, connect, kafka_error
 from penstock.broker.record import encode
 from penstock.broker.topics import Topics
-from penstock.errors import CommitUnknownError, TransientError
+from penstock.errors import CommitUnknownError, DeclarationError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Producer", "TransactionalProducer"]
 
 _METADATA_SECONDS = 60.0
+_CALL_SECONDS = 30.0
 _SETTINGS: dict[str, Any] = {
     "enable.idempotence": True,
     "acks": "all",
@@ -53,7 +54,8 @@ class Producer:
         self._partitioner = partitioner
         self._partitions: dict[str, tuple[int, float]] = {}
         self._failed: list[tuple[KafkaError, str]] = []
-        self._client = Client({**client_options(kafka), **_SETTINGS, **(options or {})})
+        self._options = {**_SETTINGS, **client_options(kafka), **(options or {})}
+        self._client = connect(Client, self._options)
 
     def send(
         self,
@@ -79,7 +81,13 @@ class Producer:
             try:
                 self._client.produce(topic, raw_value, raw_key, on_delivery=self._delivered, **optional)
                 break
-            except BufferError:
+            except BufferError as error:
+                if not len(self._client):
+                    raise DeclarationError(
+                        f"A message to {topic} is larger than the whole queue of the producer.",
+                        code="message-too-large",
+                        remedy="Raise the producer's option queue.buffering.max.kbytes, or send less.",
+                    ) from error
                 self._client.poll(0.1)
             except KafkaException as error:
                 raise kafka_error(error.args[0], self.kafka, f"sending to {topic}") from error
@@ -89,10 +97,10 @@ class Producer:
         """Return when every record is acknowledged; raise for the first one that is not."""
         left = self._client.flush(seconds)
         if self._failed:
-            error, topic = self._failed[0]
-            count = len(self._failed)
+            error, count = self._failed[0][0], len(self._failed)
+            topics = ", ".join(sorted({topic for _, topic in self._failed}))
             self._failed.clear()
-            raise kafka_error(error, self.kafka, f"{count} records to {topic} were not delivered")
+            raise kafka_error(error, self.kafka, f"{count} record(s) to {topics} were not delivered")
         if left:
             raise TransientError(
                 f"Kafka at {self.kafka.bootstrap} has not acknowledged {left} records within {seconds:g} s.",
@@ -106,8 +114,7 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self.flush()
+        self.flush()  # after an error too: what was sent before it is not dropped
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -135,31 +142,54 @@ class TransactionalProducer(Producer):
         super().__init__(
             kafka, partitioner=partitioner, options={"transactional.id": transactional_id, **(options or {})}
         )
-        self._call("fencing older producers", lambda: self._client.init_transactions(30.0))
+        self._rejected = False
+        self._begin_epoch()
 
     @contextmanager
     def transaction(self, *, consumer: Consumer | None = None) -> Iterator[Self]:
         """A block whose sends become visible together at its end, with what the consumer has finished.
 
-        When the block fails nothing of it is visible, and the consumer goes back to what is committed.
+        Call `consumer.done` in the block for each record that it works on. When the block or the commit fails
+        nothing of it is visible, and the consumer goes back to what is committed: poll again, do not send again.
         """
+        if consumer is not None and consumer.commits:
+            raise DeclarationError(
+                f"The consumer of group {consumer.group} commits by itself, ahead of the transaction.",
+                code="consumer-commits",
+                remedy="Make it with Consumer(…, commit=False).",
+            )
         self._call("beginning a transaction", self._client.begin_transaction)
+        try:
+            yield from self._all_or_none(consumer)
+        except BaseException:
+            if consumer is not None:
+                consumer.rewind()
+            raise
+        if consumer is not None:
+            consumer.settled()
+
+    def _all_or_none(self, consumer: Consumer | None) -> Iterator[Self]:
         try:
             yield self
             self.flush()
             if consumer is not None:
-                self._call("adding the offsets", lambda: self._add_offsets(consumer))
+                self._add_offsets(consumer)
         except BaseException:
             self._abort()
-            if consumer is not None:
-                consumer.rewind()
             raise
         self._commit()
-        if consumer is not None:
-            consumer.settled()
 
     def _add_offsets(self, consumer: Consumer) -> None:
-        self._client.send_offsets_to_transaction(consumer.finished(), consumer.group_metadata(), 30.0)
+        finished, group = consumer.finished(), consumer.group_metadata()
+        self._call("adding the offsets", lambda: self._client.send_offsets_to_transaction(finished, group, 10.0))
+
+    def _begin_epoch(self) -> None:
+        """Fence what came before under our id: an older producer, a late request of our own."""
+        self._call("fencing older producers", lambda: self._client.init_transactions(10.0))
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        super()._delivered(error, message)
+        self._rejected |= error is not None
 
     def _commit(self) -> None:
         try:
@@ -170,7 +200,7 @@ class TransactionalProducer(Producer):
                 self._abort()
                 raise kafka_error(error, self.kafka, "committing; the transaction was aborted") from raised
             if error.fatal():
-                raise kafka_error(error, self.kafka, "committing; another producer has our id") from raised
+                raise kafka_error(error, self.kafka, "committing") from raised
             raise CommitUnknownError(
                 f"Whether the transaction was committed is not known ({error.str()}).",
                 code="commit-unknown",
@@ -178,18 +208,24 @@ class TransactionalProducer(Producer):
             ) from raised
 
     def _abort(self) -> None:
+        rejected = self._rejected
         self._client.purge()
         self._client.flush(5)
         self._failed.clear()
-        self._call("aborting", lambda: self._client.abort_transaction(30.0))
+        self._call("aborting", lambda: self._client.abort_transaction(10.0))
+        self._rejected = False
+        if rejected:  # librdkafka leaves a gap in its sequence numbers, on which the next transaction would fail
+            self._client = connect(Client, self._options)
+            self._begin_epoch()
 
     def _call(self, doing: str, step: Callable[[], Any]) -> None:
-        for attempt in range(5):
+        deadline = time.monotonic() + _CALL_SECONDS
+        while True:
             try:
                 step()
                 return
             except KafkaException as raised:
                 error: KafkaError = raised.args[0]
-                if error.fatal() or not error.retriable() or attempt == 4:
+                if error.fatal() or not error.retriable() or time.monotonic() > deadline:
                     raise kafka_error(error, self.kafka, doing) from raised
-                time.sleep(0.2 * 2**attempt)
+                time.sleep(0.2)

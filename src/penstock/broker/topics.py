@@ -7,10 +7,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
+    ClusterMetadata,
     ConfigEntry,
     ConfigResource,
     NewPartitions,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Partition", "Topic", "Topics", "broker_count"]
 
 _SECONDS = 15.0
+_FINAL = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL", "_ALL_BROKERS_DOWN", "_RESOLVE")
 _HEARSAY_SECONDS = 2.0  # among several brokers the one asked may not have heard of a new topic yet
 _Answer = TypeVar("_Answer")
 
@@ -71,14 +73,13 @@ class Topics:
 
     def __init__(self, kafka: Kafka) -> None:
         self.kafka = kafka
-        self._admin = AdminClient(client_options(kafka))
+        self._heard: list[KafkaError] = []
+        options: dict[str, Any] = {**client_options(kafka), "error_cb": self._heard.append}
+        self._admin = AdminClient(options)
 
     def names(self, *, internal: bool = False) -> list[str]:
         """The names there are; those of Kafka itself only when asked for."""
-        try:
-            found = self._admin.list_topics(timeout=_SECONDS).topics
-        except KafkaException as error:
-            raise kafka_error(error.args[0], self.kafka, "listing topics") from error
+        found = self._metadata("listing topics").topics
         return sorted(name for name in found if internal or not name.startswith("__"))
 
     def partitions(self, name: str) -> int:
@@ -160,13 +161,23 @@ class Topics:
         )
         return {one.partition: one.offset for one in answer.topic_partitions if one.offset >= 0}
 
+    def _metadata(self, doing: str) -> ClusterMetadata:
+        """What the cluster knows; gives up early when the client hears a refusal or nobody."""
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            try:
+                return self._admin.list_topics(timeout=2.0)
+            except KafkaException as raised:
+                self._admin.poll(0)
+                told = {error.name(): error for error in (*self._heard, raised.args[0])}
+                final = next((told[name] for name in _FINAL if name in told), None)
+                if final or time.monotonic() > deadline:
+                    raise kafka_error(final or raised.args[0], self.kafka, doing) from raised
+
     def _known(self, name: str) -> Any:
         deadline = time.monotonic() + _HEARSAY_SECONDS
         while True:
-            try:
-                answer = self._admin.list_topics(timeout=_SECONDS)
-            except KafkaException as error:
-                raise kafka_error(error.args[0], self.kafka, f"looking for {name}") from error
+            answer = self._metadata(f"looking for {name}")
             known = answer.topics
             if name in known or len(answer.brokers) == 1 or time.monotonic() > deadline:
                 break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import time
 from typing import TYPE_CHECKING
 
 from penstock.errors import SetupError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["choose", "is_free"]
 
 _TRIES = 100
+_RELEASE_SECONDS = 3.0
 
 
 def is_free(port: int) -> bool:
@@ -45,13 +47,23 @@ def choose(
             chosen[name] = _pinned(name, pinned[name])
             continue
         first = remembered.get(name, usual)
+        if name in remembered:
+            _await_release(first)
         chosen[name] = _next_free(name, first, reserved | set(chosen.values()))
         if chosen[name] != first:
             say(f"Port {first} is taken by another program; {name} listens on {chosen[name]}.")
     return chosen
 
 
+def _await_release(port: int) -> None:
+    """A process of ours that was just killed holds its port for a moment longer."""
+    deadline = time.monotonic() + _RELEASE_SECONDS
+    while not is_free(port) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def _pinned(name: str, port: int) -> int:
+    _await_release(port)
     if is_free(port):
         return port
     raise SetupError(

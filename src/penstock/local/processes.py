@@ -73,7 +73,7 @@ class Process:
         except ProcessLookupError:
             return True
         try:
-            if _mark_of(self.pid) != self.mark:
+            if _mark_of(self.pid) not in (self.mark, b""):  # a dying process has lost its mark already
                 return True
             ended = bool(select.select([handle], [], [], seconds)[0])
         finally:

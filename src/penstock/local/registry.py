@@ -56,5 +56,6 @@ class RegistryService(Service):
         properties(folder / "config" / "application.properties", values)
         jar = next(site.jars.unpacked("registry").rglob("apicurio-registry-app-*-runner.jar"))
         start = site.java(java, "registry", "256m", "-XX:TieredStopAtLevel=1")
-        environment = {variables[key]: value for key, value in secrets.items()}
+        # Quarkus reads expressions in the values of variables too: a dollar stands for itself when doubled.
+        environment = {variables[key]: value.replace("$", "$$") for key, value in secrets.items()}
         return [Command("registry", (*start, "-jar", str(jar)), folder, environment)]

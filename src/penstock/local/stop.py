@@ -52,4 +52,5 @@ def _stop_together(group: list[Process], progress: Progress) -> None:
                 progress.say(f"{process.name} did not stop within {_SECONDS} s and is killed.")
                 process.signal(SIGKILL)
                 process.wait(10)
+                break
         progress.update(process.name, 1, 1, "stopped")
