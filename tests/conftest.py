@@ -62,7 +62,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
     """A project of one test; whatever it started is gone after the test."""
     made = Project(tmp_path / "project")
     yield made
-    made.stack.down(Silent())
+    made.stack.down(Silent(), remove_data=True)
 
 
 @pytest.fixture(scope="session")

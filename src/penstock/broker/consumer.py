@@ -213,7 +213,7 @@ class Consumer:
     def _lost(self, _client: Client, partitions: list[TopicPartition]) -> None:
         for one in partitions:
             self._done.pop((one.topic, one.partition), None)
-            self._torn |= self._given.pop((one.topic, one.partition), None) is not None and not self._behind
+            self._torn |= bool(self._given.pop((one.topic, one.partition), ())) and not self._behind
 
     def _give(self, record: Record) -> Record:
         place = record.topic, record.partition
@@ -233,7 +233,8 @@ class Consumer:
         for place, given in list(self._given.items()):
             done = self._done.get(place, given.start)
             if done < given.stop and not self._behind:
-                self._move(*place, done)
+                self._place(*place, done)
+                self._given[place] = range(given.start, done)
 
     def _begin(self, message: Message) -> None:
         """Begin where nothing is committed; tell of rows that are gone before they were read."""
@@ -264,14 +265,17 @@ class Consumer:
         return True
 
     def _move(self, topic: str, partition: int, offset: int) -> None:
+        self._place(topic, partition, offset)
+        self._done.pop((topic, partition), None)
+        self._given.pop((topic, partition), None)
+
+    def _place(self, topic: str, partition: int, offset: int) -> None:
         place = TopicPartition(topic, partition, offset)
         try:  # not the client's seek, which fails on a partition that it does not fetch yet or no longer
             self._client.incremental_unassign([place])
             self._client.incremental_assign([place])
         except KafkaException as error:
             raise _not_ours(f"partition {partition} of {topic}") from error
-        self._done.pop((topic, partition), None)
-        self._given.pop((topic, partition), None)
 
     def _offsets(self) -> list[TopicPartition]:
         return [TopicPartition(topic, partition, offset) for (topic, partition), offset in self._done.items()]

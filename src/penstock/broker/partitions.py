@@ -87,13 +87,13 @@ class HotKey:
 
 
 def hot_keys(sample: Iterable[Record], most: int = 5) -> tuple[int, list[HotKey]]:
-    """The size of a sample and its hottest keys: at least twice the even share, and more than 1 %."""
+    """The size of a sample and its hottest keys: twice the even share and 1 % at least, or more than half of all."""
     counts: Counter[tuple[bytes | None, int]] = Counter((record.key, record.partition) for record in sample)
     total = sum(counts.values())
     floor = max(2 / len(counts), 0.01) if counts else 1.0
     ranked = [
         HotKey(key, count, count / total, place)
         for (key, place), count in counts.most_common(most)
-        if key is not None and count / total >= floor
+        if key is not None and (count / total >= floor or count / total > 0.5)
     ]
     return total, ranked

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Consumer as Client
 
-from penstock.broker.connection import client_options, kafka_error
+from penstock.broker.connection import client_options, connect, kafka_error
 from penstock.broker.record import Record
 from penstock.broker.topics import Topics
-from penstock.errors import TransientError
+from penstock.errors import DeclarationError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,16 @@ def read(
 
     Where it begins and ends is settled in this call, before the first record is asked for.
     """
-    client = Client(
+    ends = Topics(kafka).end_offsets(topic)
+    if unknown := set(partitions or ()) - set(ends):
+        raise DeclarationError(
+            f"{topic} has no partition {min(unknown)}.",
+            code="partition-unknown",
+            remedy=f"Its partitions are 0 to {len(ends) - 1}.",
+        )
+    chosen = {number: end for number, end in ends.items() if partitions is None or number in partitions}
+    client = connect(
+        Client,
         client_options(kafka)
         | {
             "group.id": "penstock-replay",  # never joined: partitions are assigned by hand, nothing is committed
@@ -63,10 +72,8 @@ def read(
             "isolation.level": "read_committed" if committed_only else "read_uncommitted",
             "fetch.wait.max.ms": 50,
             "fetch.message.max.bytes": 8 << 20,
-        }
+        },
     )
-    ends = Topics(kafka).end_offsets(topic)
-    chosen = {number: end for number, end in ends.items() if partitions is None or number in partitions}
     try:
         client.assign([_begin(client, topic, number, end, start) for number, end in chosen.items()])
     except KafkaException as error:
@@ -128,8 +135,9 @@ def _to_ends(client: Client, kafka: Kafka, topic: str, ends: dict[int, int]) -> 
                 yield Record.of(message)
             elif error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise kafka_error(error, kafka, f"reading {topic}")
-            if offset + (error is None) >= ends[partition]:
-                left.discard(partition)
+            if partition in left and offset + (error is None) >= ends[partition]:
+                left.remove(partition)
+                client.pause([TopicPartition(topic, partition)])  # what is written to it later is not ours
         if time.monotonic() - heard > _STALLED_SECONDS:
             raise TransientError(
                 f"{topic} did not give its records up to the end within {_STALLED_SECONDS:.0f} s.",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -20,11 +21,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.broker.connection import client_options, kafka_error
+from penstock.broker.connection import client_options, connect, kafka_error
 from penstock.errors import DeclarationError, TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
     from penstock.settings import Kafka
@@ -75,7 +76,7 @@ class Topics:
         self.kafka = kafka
         self._heard: list[KafkaError] = []
         options: dict[str, Any] = {**client_options(kafka), "error_cb": self._heard.append}
-        self._admin = AdminClient(options)
+        self._admin = connect(AdminClient, options)
 
     def names(self, *, internal: bool = False) -> list[str]:
         """The names there are; those of Kafka itself only when asked for."""
@@ -94,14 +95,16 @@ class Topics:
         replication: int | None = None,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Make a topic; replication is the broker's own unless given."""
+        """Make a topic, there for all to use on return; replication is the broker's own unless given."""
         wanted = NewTopic(name, partitions, replication or -1, config=dict(config or {}))
         self._result(self._admin.create_topics([wanted], operation_timeout=_SECONDS)[name], f"creating {name}")
+        self._heard_of(name, lambda partitions: partitions > 0)
 
     def delete(self, name: str) -> None:
         """Remove a topic with all it holds."""
         self._known(name)
         self._result(self._admin.delete_topics([name], operation_timeout=_SECONDS)[name], f"deleting {name}")
+        self._heard_of(name, lambda partitions: partitions == 0)
 
     def add_partitions(self, name: str, total: int) -> None:
         """Raise the number of partitions; keys move."""
@@ -113,6 +116,7 @@ class Topics:
                 remedy="Make a new topic with fewer and copy the rows.",
             )
         self._result(self._admin.create_partitions([NewPartitions(name, total)])[name], f"altering {name}")
+        self._heard_of(name, lambda partitions: partitions >= total)
 
     def configure(self, name: str, config: Mapping[str, str | None]) -> None:
         """Set these settings of a topic; None puts one back to the broker's own."""
@@ -153,13 +157,18 @@ class Topics:
 
     def committed(self, name: str, group: str) -> dict[int, int]:
         """What a consumer group has committed on a topic."""
-        wanted = ConsumerGroupTopicPartitions(
-            group, [TopicPartition(name, number) for number in range(self.partitions(name))]
-        )
-        answer = self._result(
-            self._admin.list_consumer_group_offsets([wanted])[group], f"reading the offsets of {group}"
-        )
-        return {one.partition: one.offset for one in answer.topic_partitions if one.offset >= 0}
+        wanted = [TopicPartition(name, number) for number in range(self.partitions(name))]
+        # Not the admin client's call: it crashes (librdkafka 2.16) while the broker makes its topic of offsets.
+        options = {**client_options(self.kafka), "group.id": group, "isolation.level": "read_uncommitted"}
+        with closing(connect(Consumer, options)) as client:
+            answer = self._patiently(lambda: self._ask(client, wanted, group))
+        return {one.partition: one.offset for one in answer if one.offset >= 0}
+
+    def _ask(self, client: Consumer, wanted: list[TopicPartition], group: str) -> list[TopicPartition]:
+        try:
+            return client.committed(wanted, timeout=_SECONDS)
+        except KafkaException as error:
+            raise kafka_error(error.args[0], self.kafka, f"reading the offsets of {group}") from error
 
     def _metadata(self, doing: str) -> ClusterMetadata:
         """What the cluster knows; gives up early when the client hears a refusal or nobody."""
@@ -188,17 +197,36 @@ class Topics:
             raise DeclarationError(f"There is no topic {name!r}.", code="topic-unknown", remedy=hint)
         return known[name]
 
+    def _heard_of(self, name: str, right: Callable[[int], bool]) -> None:
+        """Wait until the number of partitions is right where we ask: a broker hears of a change a little later."""
+        deadline = time.monotonic() + _SECONDS
+        while time.monotonic() < deadline:
+            found = self._metadata(f"looking for {name}").topics.get(name)
+            if right(len(found.partitions) if found else 0):
+                return
+            time.sleep(0.02)
+        raise TransientError(
+            f"The brokers have not all heard of the change to {name} within {_SECONDS:.0f} s.",
+            code="kafka-busy",
+            remedy="See `penstock topics list`.",
+        )
+
     def _offsets(self, name: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
         wanted = {TopicPartition(name, number): spec for number in range(partitions)}
+        return self._patiently(lambda: self._list(name, wanted))
+
+    def _list(self, name: str, wanted: dict[TopicPartition, OffsetSpec]) -> dict[int, int]:
+        answers = dict(self._admin.list_offsets(wanted))  # a copy: the client fills the answers of its own
+        doing = f"reading the offsets of {name}"
+        return {place.partition: self._result(answers.pop(place), doing).offset for place in wanted}
+
+    def _patiently(self, step: Callable[[], _Answer]) -> _Answer:
+        """Ask again while a leader or coordinator is being elected: just made, or a broker went away."""
         deadline = time.monotonic() + _SECONDS
         while True:
-            answers = self._admin.list_offsets(wanted)
             try:
-                return {
-                    one.partition: self._result(answer, f"reading the offsets of {name}").offset
-                    for one, answer in answers.items()
-                }
-            except TransientError as error:  # a leader is being elected: just created, or a broker went away
+                return step()
+            except TransientError as error:
                 if error.code != "kafka-busy" or time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
@@ -217,6 +245,12 @@ class Topics:
             return answer.result(_SECONDS)
         except KafkaException as error:
             raise kafka_error(error.args[0], self.kafka, doing) from error
+        except TimeoutError as error:
+            raise kafka_error(KafkaError(KafkaError._TIMED_OUT), self.kafka, doing) from error
+        finally:
+            # The answer holds its error and that this frame: a ring with the client in it, which the garbage
+            # collector would end in the client's own thread, and that ends the process.
+            del answer
 
 
 _SET_ON_TOPIC = 1

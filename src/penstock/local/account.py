@@ -8,6 +8,7 @@ import pwd
 import shutil
 import stat
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,11 +42,10 @@ class Account:
         folder = home.data(name)
         if self.entry is None or self.reaches(home.folder):
             return self.own(folder)
-        digest = hashlib.sha256(str(home.folder).encode()).hexdigest()[:12]
-        outside = self.own(_KEPT_OUTSIDE / f"{digest}-{name}")
         if not folder.is_symlink():
-            folder.symlink_to(outside)
-        return outside
+            _KEPT_OUTSIDE.mkdir(parents=True, exist_ok=True)
+            folder.symlink_to(tempfile.mkdtemp(prefix=f"{home.project.name}-{name}-", dir=_KEPT_OUTSIDE))
+        return self.own(folder.resolve())
 
     def reaches(self, path: Path) -> bool:
         """Whether this account may walk to a path."""

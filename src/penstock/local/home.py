@@ -41,6 +41,11 @@ class Home:
         """What a process printed."""
         return self.folder / "logs" / f"{name}.log"
 
+    @property
+    def temporary(self) -> Path:
+        """For what the services unpack while they run."""
+        return self.folder / "tmp"
+
     def state(self) -> dict[str, Any]:
         """What is remembered from one `up` to the next."""
         return local_state(self.project)
@@ -55,7 +60,7 @@ class Home:
     def prepare(self) -> None:
         """Make the folder; refuse one that can't be written or has no room."""
         try:
-            for name in ("data", "config", "logs"):
+            for name in ("data", "config", "logs", "tmp"):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
             probe = self.folder / "probe"
             probe.write_bytes(os.urandom(1 << 16))

@@ -49,6 +49,8 @@ class RegistryService(Service):
         values: dict[str, object] = {
             "quarkus.http.host": "127.0.0.1",
             "quarkus.http.port": site.ports["registry"],
+            "quarkus.http.access-log.enabled": "false",
+            "quarkus.log.console.format": "%d{yyyy-MM-dd HH:mm:ss,SSS} %-5p %m (%c{1})%n%e",
             "apicurio.storage.kind": "kafkasql",
             "apicurio.kafkasql.bootstrap.servers": site.kafka.bootstrap,
             **{f"apicurio.kafka.common.{key}": value for key, value in security.items()},

@@ -46,7 +46,8 @@ class Site:
     def java(self, java: Java, service: str, heap: str, *flags: str) -> list[str]:
         """The start of a Java command with the heap that fits; `local.heap.<service>` wins."""
         chosen = self.settings.local.heap.get(service, heap)
-        return [str(java.path), f"-Xmx{chosen}", "-XX:+UseSerialGC", "-Djava.awt.headless=true", *flags]
+        common = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Djava.awt.headless=true")
+        return [str(java.path), f"-Xmx{chosen}", *common, f"-Djava.io.tmpdir={self.home.temporary}", *flags]
 
 
 class Service(ABC):
