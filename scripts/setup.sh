@@ -26,6 +26,6 @@ if [ ! -x .venv/bin/pip ]; then
     "$python" -m venv .venv || fail "Python has no working venv module. Install it (Debian: apt install python3-venv)."
 fi
 echo "penstock: installing the locked packages into .venv (PySpark alone is 450 MB: a few minutes on a first run)"
-.venv/bin/pip install --disable-pip-version-check --quiet --progress-bar on --require-hashes --no-deps -r requirements.lock
+.venv/bin/pip install --disable-pip-version-check --progress-bar on --require-hashes --no-deps -r requirements.lock
 .venv/bin/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
 touch .venv/.ready
