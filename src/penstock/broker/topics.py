@@ -96,6 +96,7 @@ class Topics:
         config: Mapping[str, str] | None = None,
     ) -> None:
         """Make a topic, there for all to use on return; replication is the broker's own unless given."""
+        self._metadata(f"creating {name}")  # nobody there is heard sooner this way
         wanted = NewTopic(name, partitions, replication or -1, config=dict(config or {}))
         self._result(self._admin.create_topics([wanted], operation_timeout=_SECONDS)[name], f"creating {name}")
         self._heard_of(name, lambda partitions: partitions > 0)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Start"]
 
 _SECONDS = 180
+_USUAL_SECONDS = 25
 
 
 class Start:
@@ -111,7 +112,7 @@ class Start:
 
     def _look_after(self, service: Service) -> None:
         waited = time.monotonic() - self.began
-        self.progress.update(service.name, min(waited / _SECONDS, 0.99), 1, f"starting, {waited:.0f} s")
+        self.progress.update(service.name, min(waited / _USUAL_SECONDS, 0.95), 1, f"starting, {waited:.0f} s")
         alive = processes.find(self.home.folder)
         for name in service.processes(self.brokers):
             if name not in alive:
