@@ -13,13 +13,17 @@ import pytest
 
 from penstock.broker import Topics
 from penstock.local import processes
+from penstock.local.jars import JarStore, locked
 from penstock.local.progress import Silent
 from penstock.local.stack import Stack
+from penstock.pipeline.session import open_session
 from penstock.settings import Kafka, Settings, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 
 class Project:
@@ -90,6 +94,16 @@ def topic(kafka: Kafka) -> Callable[..., str]:
         return unique
 
     return make
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one Spark of the test run."""
+    store = JarStore()
+    store.ensure(["spark"], Silent())
+    session = open_session("tests", [store.path(jar) for jar in locked("spark")])
+    yield session
+    session.stop()
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 60.0, what: str = "") -> None:

@@ -13,7 +13,21 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_public_names() -> None:
-    assert sorted(penstock.__all__) == ["__version__"]
+    assert sorted(penstock.__all__) == [
+        "Console",
+        "Csv",
+        "EventTime",
+        "Files",
+        "Generated",
+        "Json",
+        "Kafka",
+        "Memory",
+        "Pipeline",
+        "Raw",
+        "__version__",
+    ]
+    for name in penstock.__all__:
+        assert hasattr(penstock, name)
     assert sorted(penstock.broker.__all__) == [
         "Consumer",
         "EARLIEST",

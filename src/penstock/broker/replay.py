@@ -7,8 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Consumer as Client
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from penstock.broker.connection import client_options, connect, kafka_error
 from penstock.broker.record import Record
@@ -99,13 +99,13 @@ def fold(kafka: Kafka, topic: str) -> dict[bytes, Record]:
 def _begin(client: Client, topic: str, partition: int, end: int, start: Start) -> TopicPartition:
     if start.offset is not None:
         return TopicPartition(topic, partition, min(start.offset, end))
-    if start.last is not None:
+    if start.earliest or start.last is not None:  # OFFSET_BEGINNING would cost half a second
         low, _ = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=15)
-        return TopicPartition(topic, partition, max(low, end - start.last))
+        return TopicPartition(topic, partition, low if start.last is None else max(low, end - start.last))
     if start.time_ms is not None:
         (found,) = client.offsets_for_times([TopicPartition(topic, partition, start.time_ms)], timeout=15)
         return TopicPartition(topic, partition, found.offset if found.offset >= 0 else end)
-    return TopicPartition(topic, partition, OFFSET_BEGINNING if start.earliest else end)
+    return TopicPartition(topic, partition, end)
 
 
 def _records(client: Client, kafka: Kafka, topic: str, ends: dict[int, int] | None) -> Iterator[Record]:

@@ -16,6 +16,11 @@ from penstock.errors import PenstockError
 __all__ = ["main"]
 
 _COMMANDS = {
+    "check": ("penstock.cli.pipelines:check", "Check a pipeline without running it."),
+    "explain": ("penstock.cli.pipelines:explain", "Show what a pipeline will run."),
+    "run": ("penstock.cli.pipelines:run", "Run a pipeline."),
+    "stop": ("penstock.cli.pipelines:stop", "Stop a running pipeline."),
+    "list": ("penstock.cli.pipelines:list_pipelines", "The pipelines of this project."),
     "up": ("penstock.cli.services:up", "Start local services and what they need."),
     "down": ("penstock.cli.services:down", "Stop all local services of this project."),
     "status": ("penstock.cli.services:status", "What runs where, and what to do about what does not."),

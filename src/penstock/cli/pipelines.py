@@ -1,0 +1,209 @@
+"""`penstock check | explain | run | stop | list`: a pipeline from its file to its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.cli.render import command_options, show, show_json, table, working
+
+if TYPE_CHECKING:
+    from penstock.connectors.base import Context
+    from penstock.pipeline.plan import Plan
+    from penstock.pipeline.run import Running
+    from penstock.settings import Settings
+
+_FILE = click.argument("file", type=click.Path(path_type=Path))
+
+
+@click.command()
+@_FILE
+@click.option("--quick", is_flag=True, help="Only the declarations, without Spark: under two seconds.")
+@command_options
+def check(file: Path, quick: bool, as_json: bool, settings: Settings) -> None:
+    """Check a pipeline: names, options, time, guarantee; then columns, types and state through Spark's analyzer.
+
+    \b
+    Example:
+      penstock check orders.py
+      penstock check orders.py --quick
+    """
+    plan = _plan(file)
+    columns: dict[str, str] = {}
+    if not quick:
+        from penstock.pipeline.compile.analyse import analyse
+
+        columns = analyse(plan, _context(plan, settings, quiet=as_json))
+    if as_json:
+        show_json({"pipeline": plan.name, "ok": True, "columns": columns})
+        return
+    for name, text in columns.items():
+        show(f"{name}: {text}")
+    show(f"{plan.name} is well: {len(plan.queries)} queries, {len(plan.flows)} flows, {len(plan.sources)} sources.")
+
+
+@click.command()
+@_FILE
+@click.option("--mermaid", is_flag=True, help="As a Mermaid graph.")
+@command_options
+def explain(file: Path, mermaid: bool, as_json: bool, settings: Settings) -> None:
+    """Show what will run: flows, queries, the guarantee of each sink.
+
+    \b
+    Example:
+      penstock explain orders.py
+    """
+    plan = _plan(file)
+    if as_json:
+        show_json(plan.as_dict())
+    else:
+        show(plan.as_mermaid() if mermaid else plan.as_text())
+
+
+@click.command()
+@_FILE
+@click.option("--until-caught-up", is_flag=True, help="End when all that is there now is processed.")
+@click.option("--every", metavar="DURATION", help="A batch at most this often: '10 seconds'.")
+@click.option("--master", metavar="URL", help="A Spark master; this machine's cores if not given.")
+@command_options
+def run(
+    file: Path, until_caught_up: bool, every: str | None, master: str | None, as_json: bool, settings: Settings
+) -> None:
+    """Run a pipeline; Ctrl-C stops it after the batch it is in.
+
+    \b
+    Example:
+      penstock run orders.py
+      penstock run orders.py --until-caught-up --json
+    """
+    from penstock.pipeline.compile.analyse import analyse
+    from penstock.pipeline.run import start
+
+    plan = _plan(file)
+    context = _context(plan, settings, master=master, quiet=as_json)
+    analyse(plan, context)
+    running = start(plan, context, until_caught_up=until_caught_up, every=every)
+    try:
+        _watch(running, quiet=as_json)
+    except KeyboardInterrupt:
+        click.echo("Stopping after this batch…", err=True)
+    finally:
+        running.stop()
+    records = running.totals()
+    if as_json:
+        show_json({"pipeline": plan.name, "queries": records})
+        return
+    for name, one in records.items():
+        show(f"{name}: {one['rows']} rows in {one['batches']} batches, {one['dead']} dead, {one['late']} late")
+
+
+@click.command()
+@click.argument("pipeline")
+@command_options
+def stop(pipeline: str, as_json: bool, settings: Settings) -> None:
+    """Stop a running pipeline after the batch it is in.
+
+    \b
+    Example:
+      penstock stop orders
+    """
+    from penstock.errors import DeclarationError
+    from penstock.pipeline.state import PipelineState
+
+    state = PipelineState(settings.project, pipeline)
+    pid = state.owner()
+    if pid is None:
+        raise DeclarationError(
+            f"Pipeline {pipeline!r} does not run here.", code="not-running", remedy="See: penstock list"
+        )
+    os.kill(pid, signal.SIGTERM)
+    with working(quiet=as_json) as progress:
+        began = time.monotonic()
+        while state.owner() == pid:
+            progress.update(pipeline, time.monotonic() - began, 120, "stopping")
+            time.sleep(0.2)
+        progress.update(pipeline, 1, 1, "stopped")
+    if as_json:
+        show_json({"stopped": pipeline})
+        return
+    show(f"Stopped {pipeline}.")
+
+
+@click.command("list")
+@command_options
+def list_pipelines(as_json: bool, settings: Settings) -> None:
+    """List the pipelines that run or ran in this project.
+
+    \b
+    Example:
+      penstock list --json
+    """
+    from penstock.pipeline.progress import behind
+    from penstock.pipeline.state import all_pipelines
+
+    rows: list[dict[str, Any]] = []
+    for state in all_pipelines(settings.project):
+        owner = state.owner()
+        for name in state.queries():
+            last = (state.progress(name) or [{}])[-1]
+            rows.append(
+                {
+                    "pipeline": state.pipeline,
+                    "query": name,
+                    "state": "running" if owner else "stopped",
+                    "batch": last.get("batch"),
+                    "behind": behind(last) if last else None,
+                    "watermark": last.get("watermark"),
+                    "time": last.get("time"),
+                }
+            )
+    if as_json:
+        show_json({"queries": rows})
+        return
+    if not rows:
+        show("No pipeline has run here yet. Run one: penstock run FILE")
+        return
+    head = ("pipeline", "query", "state", "batch", "behind", "watermark", "time")
+    table(
+        [name.upper() for name in head], [[one[name] if one[name] is not None else "" for name in head] for one in rows]
+    )
+
+
+def _plan(file: Path) -> Plan:
+    from penstock.pipeline.compile import compile_pipeline
+    from penstock.pipeline.load import load_pipeline
+
+    return compile_pipeline(load_pipeline(file))
+
+
+def _context(plan: Plan, settings: Settings, *, master: str | None = None, quiet: bool = False) -> Context:
+    from penstock.connectors.base import Context
+    from penstock.local.jars import JarStore, locked
+    from penstock.local.java import find_java
+    from penstock.pipeline.session import open_session
+
+    find_java()
+    store = JarStore()
+    with working(quiet=quiet) as progress:
+        store.ensure(["spark"], progress)
+        progress.update("spark", 0, 1, "starting")
+        spark = open_session(plan.name, [store.path(jar) for jar in locked("spark")], master=master)
+        progress.update("spark", 1, 1, "up")
+    return Context(spark, settings)
+
+
+def _watch(running: Running, *, quiet: bool) -> None:
+    """Show each query's last batch until all have ended."""
+    from penstock.pipeline.progress import behind
+
+    with working(quiet=quiet) as progress:
+        while not running.wait(0.5):
+            for name, last in running.latest.items():
+                waiting = behind(last)
+                note = f"batch {last['batch']}, {last['rows_per_second']:.0f} rows/s, {waiting} behind"
+                progress.update(name, last["rows"], last["rows"] + waiting + 1, note)

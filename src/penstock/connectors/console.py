@@ -1,0 +1,33 @@
+"""The console as a sink, for looking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from penstock.connectors.base import Context, SinkConnector
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import DataStreamWriter
+
+__all__ = ["Console"]
+
+
+@dataclass(frozen=True)
+class Console(SinkConnector):
+    """Print the rows of each batch."""
+
+    rows: int = 20
+
+    system: ClassVar = "console"
+    summary: ClassVar = "Rows printed batch by batch, for looking only."
+    guarantee: ClassVar = "at-least-once"
+
+    def target(self) -> str:
+        """The console can be shared."""
+        return f"console:{id(self)}"
+
+    def write(self, rows: DataFrame, context: Context) -> DataStreamWriter:
+        """Spark's own console."""
+        return rows.writeStream.format("console").option("numRows", self.rows).option("truncate", "false")

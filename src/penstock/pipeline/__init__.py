@@ -1,0 +1,1 @@
+"""From a declaration to running Spark queries: declare, compile, plan, build, run."""

@@ -1,0 +1,35 @@
+"""What Spark's checkpoint says about the batches that were committed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["committed_without_record"]
+
+
+def committed_without_record(checkpoint: Path, known: set[int], stages: set[str]) -> list[dict[str, Any]]:
+    """Batches that ended while nobody wrote their record: their offsets, and that any stage may have dead rows."""
+    commits = {int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")}
+    last = max(known, default=-1)
+    return [
+        {"batch": number, "dead": {stage: {"unknown": 1} for stage in stages}, "sources": _ranges(checkpoint, number)}
+        for number in sorted(commits)
+        if number > last
+    ]
+
+
+def _ranges(checkpoint: Path, number: int) -> list[dict[str, Any]]:
+    end = _offsets(checkpoint, number)
+    begin = _offsets(checkpoint, number - 1) or [{}] * len(end)
+    return [{"begin": one, "end": other} for one, other in zip(begin, end, strict=True)]
+
+
+def _offsets(checkpoint: Path, number: int) -> list[Any]:
+    path = checkpoint / "offsets" / str(number)
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[2:] if line.startswith("{")]

@@ -1,0 +1,19 @@
+"""Durations as Spark writes them: `10 seconds`, `1 hour 30 minutes`."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["seconds"]
+
+_UNITS = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|day|week)s?", re.IGNORECASE)
+
+
+def seconds(text: str) -> float | None:
+    """How many seconds a duration has, None if it is none."""
+    left = _PART.sub("", text).strip()
+    parts = _PART.findall(text)
+    if left or not parts:
+        return None
+    return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts)

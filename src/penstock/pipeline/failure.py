@@ -1,0 +1,52 @@
+"""Why a query failed, in one sentence: what the user can mend, and what is tried again."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from penstock.errors import DeclarationError, PenstockError, SetupError, StateError, TransientError
+
+if TYPE_CHECKING:
+    from penstock.pipeline.plan import Query
+
+__all__ = ["explained"]
+
+
+def explained(error: Exception, query: Query) -> PenstockError:
+    """A Spark exception as one of our errors."""
+    text = str(error)
+    place = str(query.sink.place)
+    if broken := re.search(r"expectation '.*' of flow '.*' is broken: [^\n\"]*", text):
+        return DeclarationError(
+            f"{broken[0].strip()}.",
+            code="expectation-failed",
+            place=place,
+            remedy="Mend the rows at their source, or let the rule quarantine or warn instead of fail.",
+        )
+    if "No space left on device" in text or "Read-only file system" in text:
+        return SetupError(
+            f"Query {query.name!r} can't write its checkpoint: the disk is full or read-only.",
+            code="checkpoint-disk",
+            remedy="Free some space and run it again: it goes on where it was.",
+        )
+    if "failOnDataLoss" in text or "KAFKA_DATA_LOSS" in text:
+        return StateError(
+            f"Query {query.name!r} misses rows that its checkpoint asks for: the topic was cut or made anew.",
+            code="data-lost",
+            place=place,
+            remedy="Bring the topic back, or start the query over by removing its folder under state/.",
+        )
+    if "UNKNOWN_TOPIC" in text.upper() or "UnknownTopicOrPartition" in text:
+        return DeclarationError(
+            f"Query {query.name!r} reads or writes a topic that is not there.",
+            code="topic-unknown",
+            place=place,
+            remedy="Create it: penstock topics create NAME",
+        )
+    first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    return TransientError(
+        f"Query {query.name!r} stopped: {first[:400]}",
+        code="query-stopped",
+        remedy="It was tried again and stopped again; the whole trace is in Spark's own words above it in the log.",
+    )

@@ -1,0 +1,236 @@
+"""`start(plan) -> Running`: the queries of a plan, watched, restarted, stopped at a batch boundary."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import PenstockError, TransientError
+from penstock.pipeline import progress
+from penstock.pipeline.build import Build
+from penstock.pipeline.checkpoint import committed_without_record
+from penstock.pipeline.dead_letters import DeadLetters
+from penstock.pipeline.failure import explained
+from penstock.pipeline.state import PipelineState
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from pyspark.sql.streaming import StreamingQuery
+
+    from penstock.connectors.base import Context
+    from penstock.pipeline.plan import Plan, Query
+
+__all__ = ["Running", "start"]
+
+_TRIES = 5
+_STOP_SECONDS = 60.0
+
+
+@dataclass
+class _Live:
+    """One query while it runs."""
+
+    query: Query
+    stream: StreamingQuery
+    letters: DeadLetters
+    tries: int = 0
+    last: dict[str, Any] | None = None
+    totals: Counter[str] = field(default_factory=Counter)
+
+
+class Running:
+    """A started plan."""
+
+    def __init__(self, plan: Plan, context: Context, state: PipelineState, trigger: dict[str, Any]) -> None:
+        self.plan = plan
+        self.context = context
+        self.state = state
+        self._trigger = trigger
+        self._build = Build(plan, context)
+        self._live: dict[str, _Live] = {}
+        self._by_id: dict[str, str] = {}
+        self._todo: queue.Queue[tuple[str, dict[str, Any]] | None] = queue.Queue()
+        self._publisher = threading.Thread(target=self._publish, name="dead-letters", daemon=True)
+        self._failed: PenstockError | None = None
+        self._held = ExitStack()
+        self._listener: Any = None
+        self._begun = threading.Event()
+
+    @property
+    def latest(self) -> dict[str, dict[str, Any]]:
+        """The last progress record of each query."""
+        return {name: live.last for name, live in self._live.items() if live.last}
+
+    @property
+    def active(self) -> bool:
+        """Whether any query still runs."""
+        return any(live.stream.isActive for live in self._live.values())
+
+    def totals(self) -> dict[str, dict[str, int]]:
+        """What each query has done in this run."""
+        names = ("batches", "rows", "dead", "late")
+        return {query: {name: live.totals[name] for name in names} for query, live in self._live.items()}
+
+    def begin(self) -> Self:
+        """Take the pipeline for this process and start its queries."""
+        self._held.enter_context(self.state.held())
+        try:
+            self._listener = _listener(self)
+            self.context.spark.streams.addListener(self._listener)
+            for query in self.plan.queries:
+                self.state.adopt(self.plan, query)
+                self._start(query)
+            self._publisher.start()
+            self._begun.set()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until all queries have ended (True) or the time is over; restarts what failed in passing."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while self.active or self._anything_failed():
+            self._mend()
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True
+
+    def stop(self) -> None:
+        """Stop every query after the batch it is in, and publish the dead rows that are left."""
+        self._begun.set()
+        deadline = time.monotonic() + _STOP_SECONDS
+        for live in self._live.values():
+            while live.stream.isActive and live.stream.status["isTriggerActive"] and time.monotonic() < deadline:
+                time.sleep(0.05)
+            live.stream.stop()
+        self.close()
+
+    def close(self) -> None:
+        """Finish what is left once all queries have ended."""
+        if self._listener is not None:
+            self._await_records()
+            self.context.spark.streams.removeListener(self._listener)
+            self._listener = None
+        if self._publisher.is_alive():
+            self._todo.put(None)
+            self._publisher.join()
+        self._held.close()
+        if self._failed is not None:
+            raise self._failed
+
+    def heard(self, told: dict[str, Any]) -> None:
+        """Take what Spark tells of a batch; what it tells during our start waits."""
+        self._begun.wait()
+        name = self._by_id.get(told["id"])
+        if name is None:
+            return
+        record = progress.record_of(told)
+        if record["duration_ms"].get("addBatch") is None:
+            return
+        live = self._live[name]
+        live.tries = 0
+        live.last = record
+        dead = sum(sum(counts.values()) for counts in record["dead"].values())
+        live.totals.update(batches=1, rows=record["rows"], dead=dead, late=record["late"])
+        progress.append(self.state.query(name) / "progress.jsonl", record)
+        if record["dead"]:
+            self._todo.put((name, record))
+
+    def _start(self, query: Query) -> None:
+        rows = self._build.frames(query)[query.output]
+        name = query.sink.connector.query_name(f"{self.plan.name}/{query.name}")
+        writer = query.sink.connector.write(rows, self.context).queryName(name).outputMode(query.mode(self.plan))
+        writer = writer.option("checkpointLocation", str(self.state.checkpoint(query.name)))
+        if query.name in self._live:
+            self._live[query.name].stream = writer.trigger(**self._trigger).start()
+            return
+        left = self._left_over(query)
+        stream = writer.trigger(**self._trigger).start()
+        self._by_id[stream.id] = query.name
+        self._live[query.name] = _Live(query, stream, DeadLetters(self.plan, query, stream.id, self.context))
+        for record in left:
+            self._todo.put((query.name, record))
+
+    def _left_over(self, query: Query) -> list[dict[str, Any]]:
+        """Batches of earlier runs whose dead rows may not be published yet."""
+        known = self.state.progress(query.name)
+        stages = {name for name, owner in self._build.owners.items() if owner == query.name}
+        numbers = {one["batch"] for one in known}
+        unknown = committed_without_record(self.state.checkpoint(query.name), numbers, stages)
+        return [one for one in (*known, *unknown) if one["dead"]]
+
+    def _anything_failed(self) -> bool:
+        return any(live.stream.exception() is not None for live in self._live.values())
+
+    def _mend(self) -> None:
+        """Start a failed query again from its checkpoint, later each time; what can't be mended is raised."""
+        if self._failed is not None:
+            raise self._failed
+        for live in list(self._live.values()):
+            error = live.stream.exception()
+            if live.stream.isActive or error is None:
+                continue
+            told = explained(error, live.query)
+            if not isinstance(told, TransientError) or live.tries >= _TRIES:
+                raise told
+            time.sleep(min(2.0**live.tries, 30.0))
+            live.tries += 1
+            self._start(live.query)
+
+    def _await_records(self) -> None:
+        """Spark tells of a batch a moment after its end: wait for the records of the last ones."""
+        deadline = time.monotonic() + 10
+        for live in self._live.values():
+            last = live.stream.lastProgress
+            while last and time.monotonic() < deadline:
+                heard = live.last and live.last["batch"] >= last["batchId"]
+                if heard or not last["durationMs"].get("addBatch"):
+                    break
+                time.sleep(0.05)
+
+    def _publish(self) -> None:
+        while (item := self._todo.get()) is not None:
+            name, record = item
+            try:
+                self._live[name].letters.publish(record)
+            except PenstockError as error:
+                self._failed = error
+                return
+
+
+def start(plan: Plan, context: Context, *, until_caught_up: bool = False, every: str | None = None) -> Running:
+    """Start the queries of a plan; with `until_caught_up` they end when they have read what is there now."""
+    trigger: dict[str, Any] = {"availableNow": True} if until_caught_up else {"processingTime": every or "0 seconds"}
+    state = PipelineState(context.settings.project, plan.name)
+    return Running(plan, context, state, trigger).begin()
+
+
+def _listener(running: Running) -> Any:
+    from pyspark.sql.streaming import StreamingQueryListener
+
+    class Listener(StreamingQueryListener):
+        """Hands each batch's progress over."""
+
+        def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+            """Nothing to do."""
+
+        def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+            """A batch has ended."""
+            running.heard(json.loads(event.progress.json))
+
+        def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+            """Nothing to do."""
+
+        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+            """Nothing to do."""
+
+    return Listener()

@@ -1,0 +1,244 @@
+"""Pipelines on real Spark and a real broker."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+import penstock as ps
+from penstock.broker import Producer, Topics, read
+from penstock.connectors.base import Context
+from penstock.errors import DeclarationError, StateError
+from penstock.pipeline.compile import compile_pipeline
+from penstock.pipeline.compile.analyse import analyse
+from penstock.pipeline.run import start
+from penstock.pipeline.state import PipelineState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from penstock.settings import Kafka
+    from tests.conftest import Project
+
+SCHEMA = "id LONG, customer LONG, amount DOUBLE, at TIMESTAMP"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def context(spark: SparkSession, platform: Project, tmp_path: Path) -> Context:
+    return Context(spark, replace(platform.settings, project=tmp_path))
+
+
+def order(number: int, **changes: Any) -> dict[str, Any]:
+    at = (START + timedelta(seconds=number)).isoformat()
+    return {"id": number, "customer": number % 3, "amount": 10.0 + number, "at": at, **changes}
+
+
+def shop(source: str, valid: str, metrics: str | None = None) -> ps.Pipeline:
+    pipeline = ps.Pipeline(f"shop-{uuid.uuid4().hex[:6]}")
+    pipeline.source("orders", ps.Kafka(source, format=ps.Json(SCHEMA)), time=ps.EventTime("at", delay="5 seconds"))
+
+    @pipeline.flow(expect={"positive amount": "amount > 0", "small": ("amount < 100000", "warn")})
+    def good(orders: DataFrame) -> DataFrame:
+        return orders.withColumn("cents", (F.col("amount") * 100).cast("long"))
+
+    @pipeline.flow
+    def totals(good: DataFrame) -> DataFrame:
+        return good.groupBy(F.window("at", "10 seconds"), "customer").agg(F.sum("cents").alias("cents"))
+
+    pipeline.sink(good, ps.Kafka(valid, key="id"))
+    if metrics:
+        pipeline.sink(totals, ps.Kafka(metrics, key="customer"))
+    return pipeline
+
+
+def run(pipeline: ps.Pipeline, context: Context) -> dict[str, dict[str, int]]:
+    running = start(compile_pipeline(pipeline), context, until_caught_up=True)
+    assert running.wait(120)
+    running.close()
+    return running.totals()
+
+
+def values(kafka: Kafka, topic: str) -> list[Any]:
+    return [record.json() for record in read(kafka, topic)]
+
+
+def test_bad_rows_are_in_the_dead_letter_topic_once_and_good_rows_are_complete(
+    context: Context, kafka: Kafka, topic: Callable[..., str]
+) -> None:
+    source, valid = topic("orders", partitions=2, config={"max.message.bytes": "20000000"}), topic("valid")
+    bad = [b"not json", b"", b'{"id": "x"}', b"\xff\xfe{", b'{"id": 1, "amount": "abc"}', b"[1]", b"9" * 9_000_000]
+    pipeline = shop(source, valid)
+    dead = f"{pipeline.name}-dead-letters"
+    with Producer(kafka) as producer:
+        for number in range(300):
+            producer.send(source, order(number), str(number))
+        for raw in bad:
+            producer.send(source, raw, "bad")
+        producer.send(source, order(300, amount=-5.0), "negative")
+        producer.send(source, None, "tombstone")
+    run(pipeline, context)
+    assert sorted(row["id"] for row in values(kafka, valid)) == list(range(300))
+    letters = values(kafka, dead)
+    assert len(letters) == len(bad) + 2
+    assert len({(one["topic"], one["partition"], one["offset"]) for one in letters}) == len(letters)
+    by_rule = {one["rule"]: one for one in letters}
+    assert by_rule["positive amount"]["stage"] == "good"
+    assert by_rule["positive amount"]["key"] == "negative"
+    assert json.loads(by_rule["positive amount"]["value"])["id"] == 300
+    assert sum(one["rule"] == "decode" for one in letters) == len(bad) + 1
+    with Producer(kafka) as producer:
+        producer.send(source, "one more", "bad")
+        producer.send(source, order(301), "good")
+    run(pipeline, context)
+    assert len(values(kafka, dead)) == len(bad) + 3
+    assert len(values(kafka, valid)) == 301
+
+
+def test_windows_equal_a_batch_computation_whatever_the_order(
+    context: Context, kafka: Kafka, topic: Callable[..., str]
+) -> None:
+    source, valid, metrics = topic("orders"), topic("valid"), topic("metrics")
+    rows = [order(number) for number in range(100)]
+    shuffled = [rows[at] for block in range(0, 100, 4) for at in (block + 3, block, block + 2, block + 1)]
+    with Producer(kafka) as producer:
+        for row in shuffled:
+            producer.send(source, row)
+        producer.send(source, order(1000))
+    pipeline = shop(source, valid, metrics)
+    totals = run(pipeline, context)
+    wanted: dict[tuple[int, int], int] = {}
+    for row in rows:
+        key = (row["id"] // 10 * 10, row["customer"])
+        wanted[key] = wanted.get(key, 0) + round(row["amount"] * 100)
+    found = {
+        (int((datetime.fromisoformat(one["window"]["start"]) - START).total_seconds()), one["customer"]): one["cents"]
+        for one in values(kafka, metrics)
+    }
+    assert found == wanted
+    assert sum(one["late"] for one in totals.values()) == 0
+
+
+def test_progress_is_on_disk_for_other_processes(context: Context, kafka: Kafka, topic: Callable[..., str]) -> None:
+    source, valid = topic("orders"), topic("valid")
+    with Producer(kafka) as producer:
+        for number in range(10):
+            producer.send(source, order(number))
+    pipeline = shop(source, valid)
+    run(pipeline, context)
+    state = PipelineState(context.settings.project, pipeline.name)
+    (name,) = state.queries()
+    (record,) = state.progress(name)
+    assert record["rows"] == 10
+    assert record["sources"][0]["end"] == {source: {"0": 10}}
+    assert state.owner() is None
+
+
+def test_one_pipeline_runs_once_at_a_time_and_a_changed_one_is_refused(
+    context: Context, kafka: Kafka, topic: Callable[..., str]
+) -> None:
+    source, valid = topic("orders"), topic("valid")
+    pipeline = shop(source, valid)
+    running = start(compile_pipeline(pipeline), context)
+    try:
+        with pytest.raises(StateError, match="runs already"):
+            start(compile_pipeline(pipeline), context)
+    finally:
+        running.stop()
+    changed = shop(topic("other"), valid)
+    changed.name = pipeline.name
+    with pytest.raises(StateError, match="started before with another sources"):
+        start(compile_pipeline(changed), context)
+
+
+def test_a_rule_that_must_hold_stops_the_query_with_its_name(
+    context: Context, kafka: Kafka, topic: Callable[..., str]
+) -> None:
+    source = topic("orders")
+    pipeline = ps.Pipeline(f"strict-{uuid.uuid4().hex[:6]}")
+    pipeline.source("orders", ps.Kafka(source, format=ps.Json(SCHEMA)))
+
+    @pipeline.flow(expect={"positive": ("amount > 0", "fail")})
+    def strict(orders: DataFrame) -> DataFrame:
+        return orders
+
+    pipeline.sink(strict, ps.Kafka(topic("out")))
+    with Producer(kafka) as producer:
+        producer.send(source, order(1, amount=-1.0))
+    running = start(compile_pipeline(pipeline), context, until_caught_up=True)
+    with pytest.raises(DeclarationError, match="expectation 'positive' of flow 'strict' is broken"):
+        running.wait(60)
+    running.stop()
+
+
+@pytest.mark.parametrize(
+    ("emit", "timed", "said"),
+    [("final", False, "Spark can't run 'counts' as a stream"), ("changes", False, "grows without bound")],
+)
+def test_state_without_bound_is_refused_before_the_start(
+    context: Context, topic: Callable[..., str], emit: str, timed: bool, said: str
+) -> None:
+    pipeline = ps.Pipeline("unbounded")
+    pipeline.source("orders", ps.Kafka("any", format=ps.Json(SCHEMA)))
+
+    @pipeline.flow(emit=emit)
+    def counts(orders: DataFrame) -> DataFrame:
+        return orders.groupBy("customer").count()
+
+    pipeline.sink(counts, ps.Kafka("out"))
+    with pytest.raises(DeclarationError, match=said) as caught:
+        analyse(compile_pipeline(pipeline), context)
+    assert "test_run.py" in str(caught.value)
+    assert "ps.EventTime" in str(caught.value)
+
+
+def test_a_wrong_column_is_told_at_the_flow(context: Context) -> None:
+    pipeline = ps.Pipeline("typo")
+    pipeline.source("orders", ps.Kafka("any", format=ps.Json(SCHEMA)), time=ps.EventTime("at"))
+
+    @pipeline.flow
+    def wrong(orders: DataFrame) -> DataFrame:
+        return orders.select("amuont")
+
+    pipeline.sink(wrong, ps.Kafka("out"))
+    with pytest.raises(DeclarationError, match=r"test_run\.py:\d+: Flow 'wrong'.*amuont"):
+        analyse(compile_pipeline(pipeline), context)
+
+
+def test_files_generated_rows_and_memory(context: Context, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.json").write_text('{"id": 1, "amount": 2.5}\nbroken\n{"id": 2, "amount": 3.5}\n', encoding="utf-8")
+    table = f"out_{uuid.uuid4().hex[:6]}"
+    pipeline = ps.Pipeline(f"files-{uuid.uuid4().hex[:6]}")
+    pipeline.source("orders", ps.Files(str(folder), schema="id LONG, amount DOUBLE"))
+
+    @pipeline.flow
+    def same(orders: DataFrame) -> DataFrame:
+        return orders
+
+    pipeline.sink(same, ps.Memory(table))
+    running = start(compile_pipeline(pipeline), context, until_caught_up=True)
+    assert running.wait(60)
+    running.close()
+    assert sorted(row["id"] for row in context.spark.table(table).collect()) == [1, 2]
+    assert sum(one["dead"] for one in running.totals().values()) == 1
+
+
+def test_a_topic_that_is_not_there_is_a_sentence(context: Context, kafka: Kafka, topic: Callable[..., str]) -> None:
+    pipeline = shop(f"nowhere-{uuid.uuid4().hex[:6]}", topic("valid"))
+    running = start(compile_pipeline(pipeline), context, until_caught_up=True)
+    with pytest.raises(DeclarationError, match="a topic that is not there"):
+        running.wait(60)
+    running.stop()
+    assert Topics(kafka).names()
