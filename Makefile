@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check chaos bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 10
@@ -24,6 +24,9 @@ check: setup ## ruff, mypy, import-linter
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+
+chaos: setup ## the long kills: 20 of a pipeline's driver
+	@PENSTOCK_KILLS=20 $(BIN)/python -m pytest tests/guarantees $(ARGS)
 
 bench: setup ## measure what the project promises
 	@$(BIN)/python bench/platform.py

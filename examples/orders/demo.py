@@ -1,4 +1,4 @@
-"""`make demo`: all services, a topic of orders, generated rows going in and seen coming out; Ctrl-C stops it all."""
+"""`make demo`: all services, generated orders, a pipeline on Spark, what comes out of it; Ctrl-C stops it all."""
 
 from __future__ import annotations
 
@@ -6,28 +6,33 @@ import argparse
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from generate import orders
 
 from penstock.broker import LATEST, Producer, Topics, read
+from penstock.cli.pipelines import open_context
 from penstock.cli.render import show, show_error, table, working
 from penstock.errors import PenstockError
 from penstock.local.stack import Stack
+from penstock.pipeline.compile import compile_pipeline
+from penstock.pipeline.load import load_pipeline
+from penstock.pipeline.run import start
 from penstock.settings import load
 
 if TYPE_CHECKING:
-    from penstock.settings import Kafka
+    from penstock.settings import Kafka, Settings
 
-TOPIC = "orders"
-PER_SECOND = 5
+PIPELINE = Path(__file__).with_name("orders.py")
+PER_SECOND = 20
 
 
 def main() -> int:
     """Run the demo; what ran before it still runs after it."""
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--orders", type=int, default=0, help="stop after so many orders (default: at Ctrl-C)")
-    wanted: int = words.parse_args().orders
+    words.add_argument("--metrics", type=int, default=0, help="stop after so many metrics (default: at Ctrl-C)")
+    wanted: int = words.parse_args().metrics
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     stack = Stack(load(profile="local"))
     ran_before = any(one.pids for one in stack.status())
@@ -36,7 +41,7 @@ def main() -> int:
             found = stack.up((), progress)
         rows = [(one.name, one.state, one.address, f"{one.memory_bytes >> 20} MiB") for one in found]
         table(("SERVICE", "STATE", "ADDRESS", "MEMORY"), rows, {"up": "green"})
-        flow(load(profile="local").kafka, wanted)
+        flow(load(profile="local"), wanted)
     except KeyboardInterrupt:
         show("")
     except PenstockError as error:
@@ -50,38 +55,52 @@ def main() -> int:
     return 0
 
 
-def flow(kafka: Kafka, wanted: int) -> None:
-    """Produce orders and show them as they come out of Kafka."""
-    topics = Topics(kafka)
-    if TOPIC not in topics.names():
-        topics.create(TOPIC, partitions=4)
-    show(f"\n{PER_SECOND} orders a second go into the topic {TOPIC!r}; this is what comes out. Ctrl-C stops.\n")
-    incoming = read(kafka, TOPIC, LATEST, live=True)
+def flow(settings: Settings, wanted: int) -> None:
+    """Send orders, run the pipeline over them, show what comes out of it."""
+    plan = compile_pipeline(load_pipeline(PIPELINE))
+    show(f"\n{plan.as_text()}\n")
+    topics = Topics(settings.kafka)
+    for name in {"orders", "order-metrics", plan.dead_letters} - set(topics.names()):
+        topics.create(name, partitions=1 if name == plan.dead_letters else 2)
+    context = open_context(plan, settings)
+    running = start(plan, context)
     stop = threading.Event()
-    sender = threading.Thread(target=send, args=(kafka, wanted, stop), daemon=True)
-    sender.start()
+    helpers = [
+        threading.Thread(target=send, args=(settings.kafka, stop), daemon=True),
+        threading.Thread(target=show_dead, args=(settings.kafka, plan.dead_letters), daemon=True),
+    ]
+    show(f"{PER_SECOND} orders a second go in; a window's metrics come out 5 seconds after its end. Ctrl-C stops.\n")
+    metrics = read(settings.kafka, "order-metrics", LATEST, live=True)
     try:
-        for seen, record in enumerate(incoming, 1):
-            order: dict[str, Any] = record.json()
-            key = (record.key or b"").decode()
-            show(
-                f"partition {record.partition} offset {record.offset:>5}  customer {key:>3}  "
-                f"{order['amount']:>9.2f} {order['currency']}"
-            )
+        for helper in helpers:
+            helper.start()
+        for seen, record in enumerate(metrics, 1):
+            row = record.json()
+            line = f"{row['orders']:>3} orders {row['spent']:>10.2f}"
+            show(f"{row['since']}  customer {row['customer_id']:>3}  {line}")
             if seen == wanted:
                 return
     finally:
         stop.set()
-        sender.join(5)
+        helpers[0].join(5)
+        running.stop()
+        context.spark.stop()
 
 
-def send(kafka: Kafka, wanted: int, stop: threading.Event) -> None:
-    """Send orders until there are enough or we are told to stop."""
+def send(kafka: Kafka, stop: threading.Event) -> None:
+    """Send orders until we are told to stop."""
     with Producer(kafka) as producer:
-        for order in orders():
-            producer.send(TOPIC, order, key=str(order["customer_id"]))
-            if stop.wait(1 / PER_SECOND) or order["order_id"] == wanted:
+        for key, order in orders():
+            producer.send("orders", order, key)
+            if stop.wait(1 / PER_SECOND):
                 return
+
+
+def show_dead(kafka: Kafka, topic: str) -> None:
+    """Show dead letters as they come."""
+    for record in read(kafka, topic, LATEST, live=True):
+        letter = record.json()
+        show(f"dead letter  {letter['stage']}: {letter['rule']}  {letter['value']}")
 
 
 if __name__ == "__main__":

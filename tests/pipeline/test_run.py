@@ -136,7 +136,7 @@ def test_progress_is_on_disk_for_other_processes(context: Context, kafka: Kafka,
             producer.send(source, order(number))
     pipeline = shop(source, valid)
     run(pipeline, context)
-    state = PipelineState(context.settings.project, pipeline.name)
+    state = PipelineState(context.settings.home, pipeline.name)
     (name,) = state.queries()
     (record,) = state.progress(name)
     assert record["rows"] == 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -95,7 +95,10 @@ class Producer:
 
     def flush(self, seconds: float = 60.0) -> None:
         """Return when every record is acknowledged; raise for the first one that is not."""
-        left = self._client.flush(seconds)
+        try:
+            left = self._client.flush(seconds)
+        except KafkaException as error:
+            raise kafka_error(error.args[0], self.kafka, "sending") from error
         if self._failed:
             error, count = self._failed[0][0], len(self._failed)
             topics = ", ".join(sorted({topic for _, topic in self._failed}))
@@ -216,7 +219,8 @@ class TransactionalProducer(Producer):
             ) from raised
 
     def _abort(self) -> None:
-        self._client.flush(10.0)  # an abort that overtakes its own records fails, or the transaction after it does
+        with suppress(KafkaException):  # what is fatal is told by the abort
+            self._client.flush(10.0)  # an abort that overtakes its records fails, or the transaction after it does
         rejected = self._rejected
         try:
             self._call("aborting", lambda: self._client.abort_transaction(10.0))

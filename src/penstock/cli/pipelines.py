@@ -38,7 +38,7 @@ def check(file: Path, quick: bool, as_json: bool, settings: Settings) -> None:
     if not quick:
         from penstock.pipeline.compile.analyse import analyse
 
-        columns = analyse(plan, _context(plan, settings, quiet=as_json))
+        columns = analyse(plan, open_context(plan, settings, quiet=as_json))
     if as_json:
         show_json({"pipeline": plan.name, "ok": True, "columns": columns})
         return
@@ -85,7 +85,7 @@ def run(
     from penstock.pipeline.run import start
 
     plan = _plan(file)
-    context = _context(plan, settings, master=master, quiet=as_json)
+    context = open_context(plan, settings, master=master, quiet=as_json)
     analyse(plan, context)
     running = start(plan, context, until_caught_up=until_caught_up, every=every)
     try:
@@ -115,7 +115,7 @@ def stop(pipeline: str, as_json: bool, settings: Settings) -> None:
     from penstock.errors import DeclarationError
     from penstock.pipeline.state import PipelineState
 
-    state = PipelineState(settings.project, pipeline)
+    state = PipelineState(settings.home, pipeline)
     pid = state.owner()
     if pid is None:
         raise DeclarationError(
@@ -147,7 +147,7 @@ def list_pipelines(as_json: bool, settings: Settings) -> None:
     from penstock.pipeline.state import all_pipelines
 
     rows: list[dict[str, Any]] = []
-    for state in all_pipelines(settings.project):
+    for state in all_pipelines(settings.home):
         owner = state.owner()
         for name in state.queries():
             last = (state.progress(name) or [{}])[-1]
@@ -181,7 +181,8 @@ def _plan(file: Path) -> Plan:
     return compile_pipeline(load_pipeline(file))
 
 
-def _context(plan: Plan, settings: Settings, *, master: str | None = None, quiet: bool = False) -> Context:
+def open_context(plan: Plan, settings: Settings, *, master: str | None = None, quiet: bool = False) -> Context:
+    """Start Spark for a plan, with the jars it needs."""
     from penstock.connectors.base import Context
     from penstock.local.jars import JarStore, locked
     from penstock.local.java import find_java

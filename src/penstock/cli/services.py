@@ -52,7 +52,9 @@ def down(wipe: bool, yes: bool, as_json: bool, settings: Settings) -> None:
     from penstock.local.stack import Stack
 
     if wipe and not yes:
-        click.confirm(f"Remove all topics, tables, schemas and indices in {settings.home}?", abort=True)
+        click.confirm(
+            f"Remove all topics, tables, schemas, indices and pipelines' state in {settings.home}?", abort=True
+        )
     with working(quiet=as_json) as progress:
         stopped = Stack(settings).down(progress, remove_data=wipe)
     if as_json:

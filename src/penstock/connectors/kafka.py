@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import DataStreamWriter
 
-__all__ = ["Kafka"]
+__all__ = ["Kafka", "reading_options", "writing_options"]
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _READING = {
@@ -78,7 +78,7 @@ class Kafka(SourceConnector, SinkConnector):
 
     def stream(self, context: Context) -> DataFrame:
         """A stream of the topics."""
-        reader = context.spark.readStream.format("kafka").options(**_READING, **_clients(context), **self._start())
+        reader = context.spark.readStream.format("kafka").options(**reading_options(context), **self._start())
         reader = reader.option("subscribePattern" if self.pattern else "subscribe", ",".join(self.topics))
         if self.rows_per_batch:
             reader = reader.option("maxOffsetsPerTrigger", self.rows_per_batch)
@@ -95,7 +95,7 @@ class Kafka(SourceConnector, SinkConnector):
     def replay(self, context: Context, begin: Any, end: Any) -> DataFrame:
         """Exactly the rows between two sets of offsets, as Spark's offset log writes them."""
         begin = {topic: {**dict.fromkeys(parts, 0), **begin.get(topic, {})} for topic, parts in end.items()}
-        reader = context.spark.read.format("kafka").options(**_READING, **_clients(context))
+        reader = context.spark.read.format("kafka").options(**reading_options(context))
         reader = reader.option("subscribe", ",".join(end)).option("includeHeaders", "true")
         loaded = reader.option("startingOffsets", json.dumps(begin)).option("endingOffsets", json.dumps(end)).load()
         return self._decoded(loaded)
@@ -106,7 +106,7 @@ class Kafka(SourceConnector, SinkConnector):
 
         value = self.format.encode(rows).alias("value")
         key = [F.col(self.key).cast("string").alias("key")] if self.key else []
-        writer = rows.select(*key, value).writeStream.format("kafka").options(**_WRITING, **_clients(context))
+        writer = rows.select(*key, value).writeStream.format("kafka").options(**writing_options(context))
         return writer.option("topic", self.topics[0])
 
     def _decoded(self, loaded: DataFrame) -> DataFrame:
@@ -126,6 +126,16 @@ class Kafka(SourceConnector, SinkConnector):
         if isinstance(self.start, int):
             return {"startingOffsets": json.dumps({name: {"0": self.start} for name in self.topics})}
         return {"startingOffsets": self.start}
+
+
+def reading_options(context: Context) -> dict[str, str]:
+    """What every reader of ours is told: where Kafka is, and how to fetch much at once."""
+    return {**_READING, **_clients(context)}
+
+
+def writing_options(context: Context) -> dict[str, str]:
+    """What every writer of ours is told: where Kafka is, and how to send much at once."""
+    return {**_WRITING, **_clients(context)}
 
 
 def _clients(context: Context) -> dict[str, str]:

@@ -35,7 +35,7 @@ def explained(error: Exception, query: Query) -> PenstockError:
             f"Query {query.name!r} misses rows that its checkpoint asks for: the topic was cut or made anew.",
             code="data-lost",
             place=place,
-            remedy="Bring the topic back, or start the query over by removing its folder under state/.",
+            remedy="Bring the topic back, or start the query over by removing its folder under .penstock/state/.",
         )
     if "UNKNOWN_TOPIC" in text.upper() or "UnknownTopicOrPartition" in text:
         return DeclarationError(

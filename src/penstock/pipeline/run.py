@@ -210,7 +210,7 @@ class Running:
 def start(plan: Plan, context: Context, *, until_caught_up: bool = False, every: str | None = None) -> Running:
     """Start the queries of a plan; with `until_caught_up` they end when they have read what is there now."""
     trigger: dict[str, Any] = {"availableNow": True} if until_caught_up else {"processingTime": every or "0 seconds"}
-    state = PipelineState(context.settings.project, plan.name)
+    state = PipelineState(context.settings.home, plan.name)
     return Running(plan, context, state, trigger).begin()
 
 

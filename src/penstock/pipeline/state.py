@@ -20,11 +20,11 @@ __all__ = ["PipelineState", "all_pipelines"]
 
 
 class PipelineState:
-    """`state/<pipeline>/` of a project."""
+    """`state/<pipeline>/` in a project's home: it goes with the data that it points into."""
 
-    def __init__(self, project: Path, pipeline: str) -> None:
+    def __init__(self, home: Path, pipeline: str) -> None:
         self.pipeline = pipeline
-        self.folder = project / "state" / pipeline
+        self.folder = home / "state" / pipeline
 
     def query(self, name: str) -> Path:
         """A query's own folder."""
@@ -104,6 +104,6 @@ class PipelineState:
         return sorted(path.parent.name for path in self.folder.glob("*/plan.json"))
 
 
-def all_pipelines(project: Path) -> list[PipelineState]:
+def all_pipelines(home: Path) -> list[PipelineState]:
     """Every pipeline that was ever run in a project."""
-    return [PipelineState(project, path.name) for path in sorted((project / "state").glob("*")) if path.is_dir()]
+    return [PipelineState(home, path.name) for path in sorted((home / "state").glob("*")) if path.is_dir()]
