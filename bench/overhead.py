@@ -24,7 +24,7 @@ import penstock as ps
 from penstock.broker import Producer, Topics
 from penstock.connectors.base import Context
 from penstock.connectors.kafka import reading_options, writing_options
-from penstock.local.jars import JarStore, locked
+from penstock.local.jars import JarStore
 from penstock.local.progress import Silent
 from penstock.local.stack import Stack
 from penstock.pipeline.compile import compile_pipeline
@@ -101,7 +101,7 @@ def main() -> None:
         store.ensure(["spark"], Silent())
         try:
             stack.up(("kafka",), Silent())
-            spark = open_session("overhead", [store.path(jar) for jar in locked("spark")])
+            spark = open_session("overhead", store.paths("spark"))
             context = Context(spark, load(project=folder, profile="local"))
             produce(context)
             hand, ours = [], []

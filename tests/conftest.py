@@ -13,7 +13,7 @@ import pytest
 
 from penstock.broker import Topics
 from penstock.local import processes
-from penstock.local.jars import JarStore, locked
+from penstock.local.jars import JarStore
 from penstock.local.progress import Silent
 from penstock.local.stack import Stack
 from penstock.pipeline.session import open_session
@@ -101,7 +101,7 @@ def spark() -> Iterator[SparkSession]:
     """The one Spark of the test run."""
     store = JarStore()
     store.ensure(["spark"], Silent())
-    session = open_session("tests", [store.path(jar) for jar in locked("spark")])
+    session = open_session("tests", store.paths("spark"))
     yield session
     session.stop()
 

@@ -184,7 +184,7 @@ def _plan(file: Path) -> Plan:
 def open_context(plan: Plan, settings: Settings, *, master: str | None = None, quiet: bool = False) -> Context:
     """Start Spark for a plan, with the jars it needs."""
     from penstock.connectors.base import Context
-    from penstock.local.jars import JarStore, locked
+    from penstock.local.jars import JarStore
     from penstock.local.java import find_java
     from penstock.pipeline.session import open_session
 
@@ -193,7 +193,7 @@ def open_context(plan: Plan, settings: Settings, *, master: str | None = None, q
     with working(quiet=quiet) as progress:
         store.ensure(["spark"], progress)
         progress.update("spark", 0, 1, "starting")
-        spark = open_session(plan.name, [store.path(jar) for jar in locked("spark")], master=master)
+        spark = open_session(plan.name, store.paths("spark"), master=master)
         progress.update("spark", 1, 1, "up")
     return Context(spark, settings)
 

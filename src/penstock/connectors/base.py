@@ -7,7 +7,7 @@ could), `__origin` says where it came from. The pipeline takes both off again be
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -27,11 +27,10 @@ GUARANTEES = ("at-most-once", "at-least-once", "exactly-once")
 
 @dataclass(frozen=True)
 class Context:
-    """Where a connector works: the session, the settings, the options of a test."""
+    """Where a connector works: the session and the settings."""
 
     spark: SparkSession
     settings: Settings
-    overrides: dict[str, Any] = field(default_factory=dict)
 
 
 class Connector(ABC):
@@ -56,8 +55,12 @@ class SourceConnector(Connector):
     def stream(self, context: Context) -> DataFrame:
         """The stream, decoded, with the reserved columns."""
 
-    def recognises(self, offsets: Any) -> bool:
-        """Whether offsets in Spark's log are this source's."""
+    def settled(self, rows: DataFrame, time: str | None) -> DataFrame:
+        """The rows once their time is set: the place to take out what only moves the time."""
+        return rows
+
+    def recognises(self, told: dict[str, Any]) -> bool:
+        """Whether what Spark tells of a source in a batch is told of this one."""
         return False
 
     def replay(self, context: Context, begin: Any, end: Any) -> DataFrame | None:

@@ -84,8 +84,9 @@ class Kafka(SourceConnector, SinkConnector):
             reader = reader.option("maxOffsetsPerTrigger", self.rows_per_batch)
         return self._decoded(reader.option("includeHeaders", "true").load())
 
-    def recognises(self, offsets: Any) -> bool:
+    def recognises(self, told: dict[str, Any]) -> bool:
         """Kafka's offsets name their topics."""
+        offsets = told["end"]
         if not isinstance(offsets, dict):
             return False
         if self.pattern:

@@ -75,9 +75,13 @@ class JarStore:
         """Where a jar is, or will be."""
         return self.jars / jar.file_name
 
+    def paths(self, component: str) -> list[Path]:
+        """Where all jars of a component are."""
+        return [self.path(jar) for jar in locked(component)]
+
     def class_path(self, component: str) -> str:
         """All jars of a component, as Java's -cp takes them."""
-        return os.pathsep.join(str(self.path(jar)) for jar in locked(component))
+        return os.pathsep.join(map(str, self.paths(component)))
 
     def damaged(self, names: Iterable[str]) -> list[Jar]:
         """The jars of these components whose bytes are not the locked ones (reads every byte)."""

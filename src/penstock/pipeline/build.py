@@ -45,7 +45,7 @@ class Build:
             rows = rows.observe(source.name, F.count_if(F.col(BAD).isNotNull()).alias("dead"))
         rows = rows.filter(F.col(BAD).isNull()).drop(BAD, ORIGIN)
         if source.time is None:
-            return rows
+            return source.connector.settled(rows, None)
         if source.time.column not in rows.columns:
             raise DeclarationError(
                 f"Source {source.name!r} has no column {source.time.column!r} for its event time.",
@@ -53,7 +53,8 @@ class Build:
                 place=str(source.place),
                 remedy=f"It has {', '.join(rows.columns)}.",
             )
-        return rows.withWatermark(source.time.column, source.time.delay)
+        timed = rows.withWatermark(source.time.column, source.time.delay)
+        return source.connector.settled(timed, source.time.column)
 
     def _flow(self, flow: Flow, made: dict[str, DataFrame], query: Query) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812

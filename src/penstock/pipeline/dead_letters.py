@@ -52,7 +52,7 @@ class DeadLetters:
             return 0
         count = 0
         with producer.transaction():
-            for key, letter in self._letters(record):
+            for key, letter in self.letters(record):
                 producer.send(self.plan.dead_letters, letter, key)
                 count += 1
             self._next = record["batch"] + 1
@@ -75,10 +75,11 @@ class DeadLetters:
             self._producer = producer
         return self._producer
 
-    def _letters(self, record: dict[str, Any]) -> Iterator[tuple[bytes | None, dict[str, Any]]]:
+    def letters(self, record: dict[str, Any]) -> Iterator[tuple[bytes | None, dict[str, Any]]]:
+        """The dead rows of a batch, each with its key, read once more from their source."""
         for name, told in ((name, told) for name in self.query.sources for told in record["sources"]):
             source = self.plan.source(name)
-            if source is None or not source.connector.recognises(told["end"]):
+            if source is None or not source.connector.recognises(told):
                 continue
             rows = source.connector.replay(self.context, told["begin"] or {}, told["end"])
             if rows is None:

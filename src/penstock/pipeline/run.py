@@ -20,6 +20,7 @@ from penstock.pipeline.failure import explained
 from penstock.pipeline.state import PipelineState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     from pyspark.sql.streaming import StreamingQuery
@@ -48,10 +49,17 @@ class _Live:
 class Running:
     """A started plan."""
 
-    def __init__(self, plan: Plan, context: Context, state: PipelineState, trigger: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        context: Context,
+        trigger: dict[str, Any],
+        letters: Callable[[Plan, Query, str, Context], DeadLetters] = DeadLetters,
+    ) -> None:
         self.plan = plan
         self.context = context
-        self.state = state
+        self.state = PipelineState(context.settings.home, plan.name)
+        self._letters = letters
         self._trigger = trigger
         self._build = Build(plan, context)
         self._live: dict[str, _Live] = {}
@@ -104,6 +112,12 @@ class Running:
             time.sleep(0.1)
         return True
 
+    def process_all(self) -> None:
+        """Wait until every query has processed what its sources have now, and its record is heard."""
+        for live in self._live.values():
+            live.stream.processAllAvailable()
+        self._await_records()
+
     def stop(self) -> None:
         """Stop every query after the batch it is in, and publish the dead rows that are left."""
         self._begun.set()
@@ -113,6 +127,18 @@ class Running:
                 time.sleep(0.05)
             live.stream.stop()
         self.close()
+
+    def abandon(self) -> None:
+        """Drop everything at once, as a crash would; only the checkpoint stays."""
+        for live in self._live.values():
+            live.stream.stop()
+        self._live.clear()
+        self._by_id.clear()
+        self.close()
+
+    def settle(self) -> None:
+        """Wait until the dead rows heard of so far are published."""
+        self._todo.join()
 
     def close(self) -> None:
         """Finish what is left once all queries have ended."""
@@ -156,7 +182,7 @@ class Running:
         left = self._left_over(query)
         stream = writer.trigger(**self._trigger).start()
         self._by_id[stream.id] = query.name
-        self._live[query.name] = _Live(query, stream, DeadLetters(self.plan, query, stream.id, self.context))
+        self._live[query.name] = _Live(query, stream, self._letters(self.plan, query, stream.id, self.context))
         for record in left:
             self._todo.put((query.name, record))
 
@@ -201,17 +227,18 @@ class Running:
         while (item := self._todo.get()) is not None:
             name, record = item
             try:
-                self._live[name].letters.publish(record)
+                if live := self._live.get(name):
+                    live.letters.publish(record)
             except PenstockError as error:
                 self._failed = error
-                return
+            finally:
+                self._todo.task_done()
 
 
 def start(plan: Plan, context: Context, *, until_caught_up: bool = False, every: str | None = None) -> Running:
     """Start the queries of a plan; with `until_caught_up` they end when they have read what is there now."""
     trigger: dict[str, Any] = {"availableNow": True} if until_caught_up else {"processingTime": every or "0 seconds"}
-    state = PipelineState(context.settings.home, plan.name)
-    return Running(plan, context, state, trigger).begin()
+    return Running(plan, context, trigger).begin()
 
 
 def _listener(running: Running) -> Any:

@@ -1,0 +1,83 @@
+"""The test kit, used as a user would."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+import penstock as ps
+from penstock.testing import CRASH, END, PAUSE, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+
+def shop() -> ps.Pipeline:
+    pipeline = ps.Pipeline("shop")
+    schema = "order_id LONG, customer LONG, amount DOUBLE, created_at TIMESTAMP"
+    pipeline.source(
+        "orders", ps.Kafka("orders", format=ps.Json(schema)), time=ps.EventTime("created_at", delay="1 minute")
+    )
+
+    @pipeline.flow(expect={"positive amount": "amount > 0"})
+    def valid(orders: DataFrame) -> DataFrame:
+        return orders
+
+    @pipeline.flow
+    def metrics(valid: DataFrame) -> DataFrame:
+        grouped = valid.groupBy(F.window("created_at", "10 minutes"), "customer")
+        return grouped.agg(F.count("*").alias("orders"), F.sum("amount").alias("spent"))
+
+    pipeline.sink(valid, ps.Kafka("valid"))
+    pipeline.sink(metrics, ps.Kafka("metrics"))
+    return pipeline
+
+
+@pytest.fixture
+def trial(spark: SparkSession) -> Iterator[Trial]:
+    with Trial(shop(), spark) as made:
+        yield made
+
+
+def test_a_window_closes_when_event_time_passes_it(trial: Trial) -> None:
+    trial.given("orders", [{"customer": 1, "amount": 5.0}, {"customer": 1, "amount": 7.0}], at="10:00")
+    trial.expect("metrics", [])
+    trial.advance("10:10:30")
+    trial.expect("metrics", [])
+    trial.advance("10:11:01")
+    trial.expect("metrics", [{"customer": 1, "orders": 2, "spent": 12.0}])
+    trial.expect("valid", [{"amount": 5.0}, {"amount": 7.0}])
+
+
+def test_a_crash_changes_nothing(trial: Trial) -> None:
+    first, second = {"customer": 1, "amount": 5.0}, {"customer": 1, "amount": 7.0}
+    trial.given("orders", [first, PAUSE, second, CRASH, {"customer": 2, "amount": 1.0}, END], at="10:00")
+    trial.expect(
+        "metrics",
+        [{"customer": 1, "orders": 2, "spent": 12.0}, {"customer": 2, "orders": 1, "spent": 1.0}],
+    )
+    assert len(trial.rows("valid")) == 3
+
+
+def test_late_rows_do_not_count(trial: Trial) -> None:
+    trial.given("orders", [{"customer": 1, "amount": 5.0}], at="10:00").advance("11:00")
+    trial.given("orders", [{"customer": 1, "amount": 9.0}], at="10:01").end()
+    trial.expect("metrics", [{"customer": 1, "orders": 1, "spent": 5.0}])
+
+
+def test_broken_rows_are_dead_letters(trial: Trial) -> None:
+    trial.given("orders", [{"order_id": 1, "amount": -5.0}, {"order_id": 2, "amount": 5.0}], at="10:00")
+    (letter,) = trial.dead("valid")
+    assert letter["rule"] == "positive amount"
+    assert '"order_id":1' in letter["value"]
+
+
+def test_an_expectation_that_fails_shows_both_sides(trial: Trial) -> None:
+    trial.given("orders", [{"customer": 1, "amount": 5.0}], at="10:00").end()
+    with pytest.raises(AssertionError, match=r"metrics gave 1 rows, expected 1\n  missing: .*'orders': 2"):
+        trial.expect("metrics", [{"orders": 2}])
