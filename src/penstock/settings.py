@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from penstock.errors import DeclarationError, SetupError
 
@@ -23,6 +23,8 @@ HOME = ".penstock"
 USUAL_PORTS: Mapping[str, int] = MappingProxyType(
     {"kafka": 9092, "postgres": 5432, "connect": 8083, "registry": 8081, "opensearch": 9200}
 )
+KAFKA_NODES = ("kafka", "kafka-2", "kafka-3")
+_PORTS = {*USUAL_PORTS, *KAFKA_NODES, *(f"{name}-controller" for name in KAFKA_NODES), "opensearch-transport"}
 _SECRET_NAME = re.compile(r"password|secret|token|jaas|credential|private", re.IGNORECASE)
 _Section = TypeVar("_Section")
 
@@ -185,6 +187,10 @@ def load(project: Path | None = None, profile: str | None = None) -> Settings:
     chosen = read.table(profiles, name, "profiles.") if name in profiles else {}
     named = {section: values for section in _SECTIONS if (values := _values(read, chosen, section, name))}
     local = read.section(Local, read.table(read.content, "local", ""), "local.")
+    read.refuse_unknown(local.ports, _PORTS, "local.ports.")
+    read.refuse_unknown(local.heap, set(USUAL_PORTS) - {"postgres"}, "local.heap.")
+    if local.brokers not in (None, 1, len(KAFKA_NODES)):
+        raise read.wrong("local.brokers", f"local.brokers can't be {local.brokers}.", "Write 1 or 3.")
     here = _local_addresses(folder)
     parts: dict[str, Any] = {
         section: read.section(kind, named.get(section, here[section]), f"profiles.{name}.{section}.")
@@ -205,7 +211,7 @@ def local_state(project: Path) -> dict[str, Any]:
 def _local_addresses(project: Path) -> dict[str, dict[str, Any]]:
     state = local_state(project)
     ports = {**USUAL_PORTS, **state.get("ports", {})}
-    brokers = [ports[name] for name in ("kafka", "kafka-2", "kafka-3")[: state.get("brokers", 1)] if name in ports]
+    brokers = [ports[name] for name in KAFKA_NODES[: state.get("brokers", 1)] if name in ports]
     return {
         "kafka": {"bootstrap": ",".join(f"127.0.0.1:{port}" for port in brokers)},
         "registry": {"url": f"http://127.0.0.1:{ports['registry']}/apis/ccompat/v7"},
@@ -221,7 +227,7 @@ def _values(read: _File, chosen: Mapping[str, Any], section: str, profile: str) 
     for name, kind in get_type_hints(_SECTIONS[section]).items():
         variable = f"PENSTOCK_{section}_{name}".upper()
         if variable in os.environ:
-            values[name] = {"env": variable} if "Secret" in str(kind) else _as(kind, os.environ[variable])
+            values[name] = {"env": variable} if Secret in get_args(kind) else _as(kind, os.environ[variable])
     return values
 
 
@@ -283,15 +289,15 @@ class _File:
         return kind(**made)
 
     def _value(self, kind: object, value: Any, key: str) -> Any:
-        wanted = str(kind)
-        if "Mapping" in wanted:
+        if get_origin(kind) is Mapping:
             if not isinstance(value, dict):
                 raise self.wrong(key, f"{key} is not a table.", "Write it as a table of names and values.")
-            part = "int" if "int" in wanted else "str | Secret" if "Secret" in wanted else "str"
+            part = get_args(kind)[1]
             return MappingProxyType({name: self._value(part, one, f"{key}.{name}") for name, one in value.items()})
-        if "Secret" in wanted:
-            return self._secret(value, key, allow_plain="str" in wanted)
-        plain = int if "int" in wanted else str
+        choices = get_args(kind) or (kind,)
+        if Secret in choices:
+            return self._secret(value, key, allow_plain=str in choices)
+        plain = int if int in choices else str
         if not isinstance(value, plain) or isinstance(value, bool):
             raise self.wrong(key, f"{key} must be {'a whole number' if plain is int else 'text'}.", "Correct it.")
         return value

@@ -15,7 +15,7 @@ from penstock.local.home import Home
 from penstock.local.jars import JarStore, components
 from penstock.local.java import find_java
 from penstock.local.postgres import installed_binaries
-from penstock.local.services import SERVICES
+from penstock.local.services import MOST_BROKERS, SERVICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,7 +132,7 @@ def _ports(settings: Settings) -> Finding | str:
     for service in SERVICES:
         for name, usual in service.ports(state.get("brokers", 1)).items():
             port = settings.local.ports.get(name) or state.get("ports", {}).get(name, usual)
-            if not set(service.processes(3)) & set(running) and not ports.is_free(port):
+            if not set(service.processes(MOST_BROKERS)) & set(running) and not ports.is_free(port):
                 taken.append(f"{port} ({name})")
     if taken:
         text = f"taken by other programs: {', '.join(taken)}"

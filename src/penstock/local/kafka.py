@@ -12,6 +12,7 @@ from penstock.errors import SetupError
 from penstock.local.logging import console_logging
 from penstock.local.processes import Command
 from penstock.local.service import Service, Site, properties
+from penstock.settings import KAFKA_NODES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ class KafkaService(Service):
 
     def processes(self, brokers: int) -> tuple[str, ...]:
         """`kafka` alone, or with `kafka-2` and `kafka-3`."""
-        return ("kafka", *(f"kafka-{number}" for number in range(2, brokers + 1)))
+        return KAFKA_NODES[:brokers]
 
     def address(self, site: Site) -> str:
         """The bootstrap list."""

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.settings import USUAL_PORTS, Kafka
+from penstock.settings import KAFKA_NODES, USUAL_PORTS, Kafka
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,8 +40,8 @@ class Site:
         """The Kafka that the services above it use: the profile's, else the one beside them."""
         if "kafka" in self.settings.external:
             return self.settings.kafka
-        names = ("kafka", "kafka-2", "kafka-3")[: self.brokers]
-        return Kafka(bootstrap=",".join(f"127.0.0.1:{self.ports[name]}" for name in names))
+        nodes = KAFKA_NODES[: self.brokers]
+        return Kafka(bootstrap=",".join(f"127.0.0.1:{self.ports[name]}" for name in nodes))
 
     def java(self, java: Java, service: str, heap: str, *flags: str) -> list[str]:
         """The start of a Java command with the heap that fits; `local.heap.<service>` wins."""

@@ -10,6 +10,7 @@ from penstock.local.kafka import KafkaService
 from penstock.local.opensearch import OpenSearchService
 from penstock.local.postgres import PostgresService
 from penstock.local.registry import RegistryService
+from penstock.settings import KAFKA_NODES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_BROKERS", "SERVICES", "process_owner", "with_needs"]
 
-MOST_BROKERS = 3
+MOST_BROKERS = len(KAFKA_NODES)
 SERVICES: tuple[Service, ...] = (
     KafkaService(),
     PostgresService(),
