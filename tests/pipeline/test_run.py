@@ -215,6 +215,31 @@ def test_a_wrong_column_is_told_at_the_flow(context: Context) -> None:
         analyse(compile_pipeline(pipeline), context)
 
 
+@pytest.mark.parametrize(
+    ("schema", "rule", "key", "said"),
+    [
+        ("id LONG, amount DUBLE", "amount > 0", None, "Source 'orders'"),
+        ("id LONG, amount DOUBLE", "amuont > 0", None, "Expectation 'rule' of flow 'same'.*`amount`"),
+        ("id LONG, amount DOUBLE", "amount >", None, "Expectation 'rule' of flow 'same'"),
+        ("id LONG, amount DOUBLE", "amount > 0", "nothing", "The sink of 'same'.*Its columns are id, amount"),
+    ],
+)
+def test_what_spark_refuses_is_one_sentence_with_its_place(
+    context: Context, schema: str, rule: str, key: str | None, said: str
+) -> None:
+    pipeline = ps.Pipeline("refused")
+    pipeline.source("orders", ps.Kafka("any", format=ps.Json(schema)))
+
+    @pipeline.flow(expect={"rule": rule})
+    def same(orders: DataFrame) -> DataFrame:
+        return orders
+
+    pipeline.sink(same, ps.Kafka("out", key=key))
+    with pytest.raises(DeclarationError, match=rf"test_run\.py:\d+: {said}") as caught:
+        analyse(compile_pipeline(pipeline), context)
+    assert "\n" not in str(caught.value)
+
+
 def test_files_generated_rows_and_memory(context: Context, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.connectors.base import BAD, ORIGIN, Context
 from penstock.errors import DeclarationError
+from penstock.pipeline.failure import told_at
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,7 +41,8 @@ class Build:
     def _source(self, source: Source, query: Query) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        rows = source.connector.stream(self.context)
+        with told_at(source.place, f"Source {source.name!r}", "Correct its options."):
+            rows = source.connector.stream(self.context)
         if self.owners[source.name] == query.name:
             rows = rows.observe(source.name, F.count_if(F.col(BAD).isNotNull()).alias("dead"))
         rows = rows.filter(F.col(BAD).isNull()).drop(BAD, ORIGIN)
@@ -60,6 +62,9 @@ class Build:
         from pyspark.sql import functions as F  # noqa: N812
 
         rows = call(flow, made)
+        for rule in flow.expectations:
+            with told_at(flow.place, f"Expectation {rule.name!r} of flow {flow.name!r}", "Correct the rule."):
+                rows.filter(broken(rule))
         counted = [F.count_if(broken(one)).alias(one.name) for one in flow.expectations]
         if counted and self.owners[flow.name] == query.name:
             rows = rows.observe(flow.name, *counted)
@@ -68,16 +73,10 @@ class Build:
 
 def call(flow: Flow, made: dict[str, DataFrame]) -> DataFrame:
     """Call a user's function; what goes wrong in it is told at its own line."""
-    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
-    try:
+    with told_at(flow.place, f"Flow {flow.name!r}", "Correct the function."):
         rows = flow.function(*(made[name] for name in flow.inputs))
-    except PySparkException as error:
-        said = (error.getMessage() or str(error)).splitlines()[0]
-        raise DeclarationError(
-            f"Flow {flow.name!r}: {said}", code="flow-wrong", place=str(flow.place), remedy="Correct the function."
-        ) from error
     if not isinstance(rows, DataFrame):
         raise DeclarationError(
             f"Flow {flow.name!r} gives {type(rows).__name__}, not a DataFrame.",

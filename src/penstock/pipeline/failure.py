@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from penstock.errors import DeclarationError, PenstockError, SetupError, StateError, TransientError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.pipeline.declare import Place
     from penstock.pipeline.plan import Query
 
-__all__ = ["explained"]
+__all__ = ["explained", "told_at"]
+
+
+@contextmanager
+def told_at(place: Place, what: str, remedy: str) -> Iterator[None]:
+    """Tell what Spark's analyzer refuses in one sentence at the user's own line."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        said = (error.getMessage() or str(error)).splitlines()[0]
+        said = re.sub(r"\s*SQLSTATE: \w+.*$", "", said)
+        raise DeclarationError(f"{what}: {said}", code="spark-refuses", place=str(place), remedy=remedy) from error
 
 
 def explained(error: Exception, query: Query) -> PenstockError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -45,6 +46,8 @@ def open_session(
     }
     if master is None or master.startswith("local"):
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    # PySpark would log every refusal of the analyzer with its whole trace; the exception says it all.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     builder = SparkSession.builder
     for key, value in (chosen | dict(options or {})).items():
         builder = builder.config(key, value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import DeclarationError
 from penstock.pipeline.build import STATEFUL, Build
+from penstock.pipeline.failure import told_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["analyse"]
 
+_BOUND_IT = (
+    'Give the source an event time (time=ps.EventTime(…)) and group by a window of it, or let the flow emit="changes".'
+)
 _STATE = re.compile(rf"\b({'|'.join(STATEFUL)})\b")
 
 
@@ -27,28 +31,19 @@ def analyse(plan: Plan, context: Context) -> dict[str, str]:
 
 
 def _checked(plan: Plan, build: Build, query: Query) -> str:
-    from pyspark.errors import PySparkException
-
     frames = build.frames(query)
     rows = frames[query.output]
     flow = next((one for one in plan.flows if one.name == query.output), None)
-    place = str(flow.place if flow else query.sink.place)
-    try:
+    place = flow.place if flow else query.sink.place
+    with told_at(place, f"Spark can't run {query.output!r} as a stream", _BOUND_IT):
         _ask_spark(rows, query.mode(plan))
-    except PySparkException as error:
-        said = (error.getMessage() or str(error)).splitlines()[0]
-        raise DeclarationError(
-            f"Spark can't run {query.output!r} as a stream: {said}",
-            code="stream-impossible",
-            place=place,
-            remedy="Give the source an event time (time=ps.EventTime(…)) and group by a window of it, "
-            'or let the flow emit="changes".',
-        ) from error
+    with told_at(query.sink.place, f"The sink of {query.output!r}", f"Its columns are {', '.join(rows.columns)}."):
+        query.sink.connector.write(rows, build.context)
     if _state_of(rows) and "EventTimeWatermark" not in _analysed(rows):
         raise DeclarationError(
             f"Flow {query.output!r} keeps state that grows without bound.",
             code="state-unbounded",
-            place=place,
+            place=str(place),
             remedy="Give its source an event time: time=ps.EventTime('column', delay='10 seconds').",
         )
     for name in query.flows:
