@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def shop() -> ps.Pipeline:
+def shop(late: str = "drop") -> ps.Pipeline:
     pipeline = ps.Pipeline("shop")
     schema = "order_id LONG, customer LONG, amount DOUBLE, created_at TIMESTAMP"
     pipeline.source(
-        "orders", ps.Kafka("orders", format=ps.Json(schema)), time=ps.EventTime("created_at", delay="1 minute")
+        "orders",
+        ps.Kafka("orders", format=ps.Json(schema)),
+        time=ps.EventTime("created_at", delay="1 minute", late=late),
     )
 
     @pipeline.flow(expect={"positive amount": "amount > 0"})
@@ -68,6 +71,31 @@ def test_late_rows_do_not_count(trial: Trial) -> None:
     trial.given("orders", [{"customer": 1, "amount": 5.0}], at="10:00").advance("11:00")
     trial.given("orders", [{"customer": 1, "amount": 9.0}], at="10:01").end()
     trial.expect("metrics", [{"customer": 1, "orders": 1, "spent": 5.0}])
+
+
+def test_late_rows_are_kept_each_once(spark: SparkSession) -> None:
+    with Trial(shop(late="keep"), spark) as trial:
+        trial.given("orders", [{"order_id": 1, "customer": 1, "amount": 5.0}], at="10:00").advance("10:15")
+        trial.given(
+            "orders",
+            [
+                {"order_id": 2, "customer": 1, "amount": 9.0, "created_at": "2026-01-01T10:01:00Z"},
+                {"order_id": 3, "customer": 2, "amount": 9.0, "created_at": "2026-01-01T10:02:00Z"},
+                {
+                    "order_id": 4,
+                    "customer": 1,
+                    "amount": 9.0,
+                    "created_at": "2026-01-01T10:11:00Z",
+                },  # its window is open
+                {"order_id": 5, "customer": 1, "amount": -9.0, "created_at": "2026-01-01T10:01:00Z"},
+            ],
+        ).end()
+        late = [letter for letter in trial.dead() if letter["rule"] == "late"]
+        assert sorted(json.loads(letter["value"])["order_id"] for letter in late) == [2, 3]
+        assert {letter["stage"] for letter in late} == {"metrics"}
+        assert "its window ended at 2026-01-01 10:10:00" in late[0]["message"]
+        assert [letter["rule"] for letter in trial.dead("valid")] == ["positive amount"]
+        trial.expect("metrics", [{"customer": 1, "spent": 5.0}, {"customer": 1, "spent": 9.0}])
 
 
 def test_broken_rows_are_dead_letters(trial: Trial) -> None:

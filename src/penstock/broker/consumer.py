@@ -59,6 +59,7 @@ class Consumer:
         self._start = _STARTS[start]
         self._given: dict[tuple[str, int], range] = {}  # offsets that were handed out and are not committed
         self._done: dict[tuple[str, int], int] = {}
+        self._placed: set[tuple[str, int]] = set()  # partitions that we told where to go on
         self._behind = False  # a rewind is due
         self._torn = False  # a partition was taken from us with work on it that is not committed
         self._committed_at = time.monotonic()
@@ -212,6 +213,7 @@ class Consumer:
 
     def _lost(self, _client: Client, partitions: list[TopicPartition]) -> None:
         for one in partitions:
+            self._placed.discard((one.topic, one.partition))
             self._done.pop((one.topic, one.partition), None)
             self._torn |= bool(self._given.pop((one.topic, one.partition), ())) and not self._behind
 
@@ -246,7 +248,8 @@ class Consumer:
                 code="offset-gone",
                 remedy="Raise the topic's retention; go on with `seek`, or with another group.",
             )
-        self._move(topic, partition, self._start)
+        if (topic, partition) not in self._placed:  # else it was sent elsewhere meanwhile, by a seek
+            self._move(topic, partition, self._start)
 
     def _go_back(self) -> bool:
         """Do the rewind that is due; False if Kafka does not say now what is committed."""
@@ -276,6 +279,7 @@ class Consumer:
             self._client.incremental_assign([place])
         except KafkaException as error:
             raise _not_ours(f"partition {partition} of {topic}") from error
+        self._placed.add((topic, partition))
 
     def _offsets(self) -> list[TopicPartition]:
         return [TopicPartition(topic, partition, offset) for (topic, partition), offset in self._done.items()]

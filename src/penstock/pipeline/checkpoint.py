@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["committed_without_record"]
+__all__ = ["committed_without_record", "watermark_of"]
 
 
 def committed_without_record(checkpoint: Path, known: set[int], stages: set[str]) -> list[dict[str, Any]]:
@@ -16,10 +17,30 @@ def committed_without_record(checkpoint: Path, known: set[int], stages: set[str]
     commits = {int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")}
     last = max(known, default=-1)
     return [
-        {"batch": number, "dead": {stage: {"unknown": 1} for stage in stages}, "sources": _ranges(checkpoint, number)}
+        {
+            "batch": number,
+            "dead": {stage: {"unknown": 1} for stage in stages},
+            "late": 1,
+            "watermark_before": _watermark(checkpoint, number - 1),
+            "sources": _ranges(checkpoint, number),
+        }
         for number in sorted(commits)
         if number > last
     ]
+
+
+def watermark_of(checkpoint: Path) -> str | None:
+    """The watermark of the last batch that was committed."""
+    commits = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
+    return _watermark(checkpoint, max(commits)) if commits else None
+
+
+def _watermark(checkpoint: Path, number: int) -> str | None:
+    path = checkpoint / "offsets" / str(number)
+    if not path.exists():
+        return None
+    milliseconds = json.loads(path.read_text(encoding="utf-8").splitlines()[1])["batchWatermarkMs"]
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _ranges(checkpoint: Path, number: int) -> list[dict[str, Any]]:

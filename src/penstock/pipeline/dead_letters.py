@@ -16,6 +16,7 @@ from penstock.broker.replay import fold
 from penstock.broker.topics import Topics
 from penstock.connectors.base import BAD, ORIGIN, Context
 from penstock.pipeline.build import Build, apply_rules, broken, call
+from penstock.pipeline.late_rows import late_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ class DeadLetters:
 
     def publish(self, record: dict[str, Any]) -> int:
         """Publish the dead rows of one batch, unless they are published already; return how many there were."""
-        if not record["dead"]:
+        if not record["dead"] and not self._keeps_late(record):
             return 0
         producer = self._open()
         if record["batch"] < self._next:
@@ -84,14 +85,23 @@ class DeadLetters:
             rows = source.connector.replay(self.context, told["begin"] or {}, told["end"])
             if rows is None:
                 continue
-            for stage, rule, dead in self._stages(source, rows, record["dead"]):
+            for stage, rule, dead in self._stages(source, rows, record):
                 for row in dead.toLocalIterator():
                     yield _letter(row, stage, rule, self.plan.name)
 
-    def _stages(self, source: Source, rows: DataFrame, counted: dict[str, Any]) -> Iterator[tuple[str, str, DataFrame]]:
-        """The bad rows of the source and of each flow that hangs on it alone."""
+    def _keeps_late(self, record: dict[str, Any]) -> bool:
+        return bool(record["late"]) and any(
+            source.time is not None and source.time.late == "keep"
+            for source in self.plan.sources
+            if source.name in self.query.sources
+        )
+
+    def _stages(self, source: Source, rows: DataFrame, record: dict[str, Any]) -> Iterator[tuple[str, str, DataFrame]]:
+        """The bad rows of the source and of each flow that hangs on it alone, then those that came too late."""
         from pyspark.sql import functions as F  # noqa: N812
 
+        counted = record["dead"]
+        keep_late = source.time is not None and source.time.late == "keep" and record["late"]
         if source.name in self.owned and source.name in counted:
             yield source.name, "decode", rows.filter(F.col(BAD).isNotNull()).select(ORIGIN, F.col(BAD).alias("__said"))
         made = {source.name: rows.filter(F.col(BAD).isNull()).drop(BAD)}
@@ -99,10 +109,15 @@ class DeadLetters:
             out = call(flow, made)
             if flow.name in self.owned and flow.name in counted:
                 yield from _quarantined(flow, out)
+            if keep_late and record["watermark_before"]:
+                late = late_rows(out, record["watermark_before"])
+                if late is not None:
+                    yield flow.name, "late", late
+                    return
             made[flow.name] = apply_rules(out, flow)
 
     def _flows_on(self, source: Source) -> Iterator[Flow]:
-        """The flows up to the last one that has counted rules, as long as they need this source only."""
+        """The flows that need this source only, as far as any of them can have bad rows."""
         reached = {source.name}
         chain = []
         for name in self.query.flows:
@@ -110,8 +125,9 @@ class DeadLetters:
             if set(flow.inputs) <= reached:
                 reached.add(name)
                 chain.append(flow)
-        last = max((at for at, flow in enumerate(chain) if flow.expectations), default=-1)
-        yield from chain[: last + 1]
+        ruled = [at for at, flow in enumerate(chain) if flow.expectations]
+        keeps = source.time is not None and source.time.late == "keep"
+        yield from chain if keeps else chain[: max(ruled, default=-1) + 1]
 
 
 def _quarantined(flow: Flow, rows: DataFrame) -> Iterator[tuple[str, str, DataFrame]]:

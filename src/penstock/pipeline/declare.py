@@ -40,7 +40,10 @@ class Place:
 
 @dataclass(frozen=True)
 class EventTime:
-    """Which column says when a row happened, and how long stragglers are waited for."""
+    """Which column says when a row happened, how long stragglers are waited for, and what becomes of later ones.
+
+    `late`: "drop" counts them; "keep" puts every one of them, once, into the dead-letter topic with the rule `late`.
+    """
 
     column: str
     delay: str = "10 seconds"

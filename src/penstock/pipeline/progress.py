@@ -22,6 +22,7 @@ def record_of(told: dict[str, Any]) -> dict[str, Any]:
         "rows": told.get("numInputRows", 0),
         "rows_per_second": round(told.get("processedRowsPerSecond") or 0.0, 1),
         "watermark": told.get("eventTime", {}).get("watermark"),
+        "watermark_before": None,
         "late": sum(one.get("numRowsDroppedByWatermark", 0) for one in state),
         "dead": {name: counts for name, counts in observed.items() if any(counts.values())},
         "state_rows": sum(one.get("numRowsTotal", 0) for one in state),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError, TransientError
 from penstock.pipeline import progress
 from penstock.pipeline.build import Build
-from penstock.pipeline.checkpoint import committed_without_record
+from penstock.pipeline.checkpoint import committed_without_record, watermark_of
 from penstock.pipeline.dead_letters import DeadLetters
 from penstock.pipeline.failure import explained
 from penstock.pipeline.state import PipelineState
@@ -43,6 +43,7 @@ class _Live:
     letters: DeadLetters
     tries: int = 0
     last: dict[str, Any] | None = None
+    watermark: str | None = None
     totals: Counter[str] = field(default_factory=Counter)
 
 
@@ -164,11 +165,12 @@ class Running:
             return
         live = self._live[name]
         live.tries = 0
+        record["watermark_before"], live.watermark = live.watermark, record["watermark"]
         live.last = record
         dead = sum(sum(counts.values()) for counts in record["dead"].values())
         live.totals.update(batches=1, rows=record["rows"], dead=dead, late=record["late"])
         progress.append(self.state.query(name) / "progress.jsonl", record)
-        if record["dead"]:
+        if record["dead"] or record["late"]:
             self._todo.put((name, record))
 
     def _start(self, query: Query) -> None:
@@ -182,7 +184,9 @@ class Running:
         left = self._left_over(query)
         stream = writer.trigger(**self._trigger).start()
         self._by_id[stream.id] = query.name
-        self._live[query.name] = _Live(query, stream, self._letters(self.plan, query, stream.id, self.context))
+        live = _Live(query, stream, self._letters(self.plan, query, stream.id, self.context))
+        live.watermark = watermark_of(self.state.checkpoint(query.name))
+        self._live[query.name] = live
         for record in left:
             self._todo.put((query.name, record))
 
@@ -192,7 +196,7 @@ class Running:
         stages = {name for name, owner in self._build.owners.items() if owner == query.name}
         numbers = {one["batch"] for one in known}
         unknown = committed_without_record(self.state.checkpoint(query.name), numbers, stages)
-        return [one for one in (*known, *unknown) if one["dead"]]
+        return [one for one in (*known, *unknown) if one["dead"] or one["late"]]
 
     def _anything_failed(self) -> bool:
         return any(live.stream.exception() is not None for live in self._live.values())

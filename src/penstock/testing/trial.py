@@ -158,7 +158,7 @@ class Trial:
 
             def publish(self, record: dict[str, Any]) -> int:
                 """Keep a batch's letters; one that comes again takes the place of its first try."""
-                found = [letter for _, letter in self.letters(record)] if record["dead"] else []
+                found = [letter for _, letter in self.letters(record)]
                 kept[self.query.name, record["batch"]] = found
                 return len(found)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["STEPS", "compile_pipeline"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LATE = ("drop",)
+_LATE = ("drop", "keep")
 _EMIT = ("final", "changes")
 _ACTIONS = ("quarantine", "warn", "fail")
 
