@@ -57,7 +57,7 @@ class KafkaService(Service):
 
     def configure(self, site: Site, java: Java) -> Sequence[Command]:
         """Format new storage."""
-        cluster = site.home.state().get("cluster") or urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster = site.home.state().get("cluster") or cluster_id(uuid.uuid4().bytes)
         site.home.remember(brokers=site.brokers, cluster=cluster)
         return [self._node(site, java, number, cluster) for number in range(1, site.brokers + 1)]
 
@@ -106,6 +106,12 @@ class KafkaService(Service):
             "log.segment.bytes": 256 << 20,
             "offsets.retention.minutes": 7 * 24 * 60,
         }
+
+
+def cluster_id(random: bytes) -> str:
+    """Kafka's spelling of a random id; a leading dash would be taken for an option."""
+    spelt = urlsafe_b64encode(random).decode().rstrip("=")
+    return "_" + spelt[1:] if spelt.startswith("-") else spelt
 
 
 def _format(java: Java, class_path: str, server: Path, cluster: str, log4j: Path) -> None:

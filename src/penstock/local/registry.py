@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.broker.connection import java_options
+from penstock.errors import SetupError
 from penstock.local.processes import Command
 from penstock.local.service import Service, Site, get_json, properties, put_json
 
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from penstock.local.java import Java
 
 __all__ = ["RegistryService"]
+
+_SETTLE_SECONDS = 30.0
 
 
 class RegistryService(Service):
@@ -37,7 +42,17 @@ class RegistryService(Service):
         """Make BACKWARD the default once, as Confluent has it; what a person sets later stays."""
         if site.home.state().get("registry_default"):
             return
-        put_json(f"{self.address(site)}/config", {"compatibility": "BACKWARD"}, 10)
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        while get_json(f"{self.address(site)}/config", 5) != {"compatibilityLevel": "BACKWARD"}:
+            with suppress(OSError):  # its storage may still be busy with itself: asked again until it has taken it
+                put_json(f"{self.address(site)}/config", {"compatibility": "BACKWARD"}, 5)
+            if time.monotonic() > deadline:
+                raise SetupError(
+                    "The registry does not take its default compatibility.",
+                    code="registry-default",
+                    remedy="See what it says: penstock logs registry",
+                )
+            time.sleep(0.1)
         site.home.remember(registry_default="BACKWARD")
 
     def configure(self, site: Site, java: Java) -> Sequence[Command]:
