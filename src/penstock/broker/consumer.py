@@ -10,8 +10,9 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaExcep
 from confluent_kafka import Consumer as Client
 
 from penstock.broker.connection import client_options, connect, kafka_error
+from penstock.broker.progress import Place, Progress
 from penstock.broker.record import Record
-from penstock.errors import DeclarationError, StateError, TransientError
+from penstock.errors import DeclarationError, SetupError, StateError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,9 +58,8 @@ class Consumer:
         self.group = group
         self.commits = commit
         self._start = _STARTS[start]
-        self._given: dict[tuple[str, int], range] = {}  # offsets that were handed out and are not committed
-        self._done: dict[tuple[str, int], int] = {}
-        self._placed: set[tuple[str, int]] = set()  # partitions that we told where to go on
+        self._progress = Progress()
+        self._placed: set[Place] = set()  # partitions that we told where to go on
         self._behind = False  # a rewind is due
         self._torn = False  # a partition was taken from us with work on it that is not committed
         self._committed_at = time.monotonic()
@@ -70,6 +70,7 @@ class Consumer:
                 "group.id": group,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
+                "on_commit": self._heard_of_commit,
                 "auto.offset.reset": "error",  # a committed offset that is gone is told, never skipped
                 "isolation.level": "read_committed",
                 "partition.assignment.strategy": "cooperative-sticky",
@@ -81,7 +82,9 @@ class Consumer:
 
     def records(self, idle: Callable[[], bool] = lambda: False) -> Iterator[Record]:
         """Records as they come; when none is there, `idle` may end the loop by returning True."""
-        self._take_back()
+        if not self._behind:
+            for place, offset in self._progress.take_back().items():
+                self._place(*place, offset)
         while True:
             record = self.poll(0.2)
             if record is not None:
@@ -103,7 +106,7 @@ class Consumer:
             return None
         error = message.error()
         if error is None:
-            return self._give(Record.of(message))
+            return self._progress.give(Record.of(message))
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             self._begin(message)
         elif error.code() not in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
@@ -125,28 +128,17 @@ class Consumer:
 
     def commit(self) -> None:
         """Commit what is done, now."""
-        self._committed_at = time.monotonic()
-        if not self._done:
-            return
-        try:
-            self._client.commit(offsets=self._offsets(), asynchronous=False)
-        except KafkaException as raised:
-            if raised.args[0].name() in _REBALANCING:
-                return  # kept for the next commit, or dropped when the partition is taken from us
-            raise kafka_error(raised.args[0], self.kafka, "committing offsets") from raised
-        self.settled()
+        if self._commit(wait=True):
+            self.settled()
 
     def settled(self) -> None:
         """Forget what is done: it is committed, by us or by a producer's transaction."""
-        for place, offset in self._done.items():
-            self._given[place] = range(offset, self._given[place].stop)
-            if not self._given[place]:
-                del self._given[place]
-        self._done.clear()
+        for place, offset in list(self._progress.done.items()):
+            self._progress.settle(place, offset)
 
     def rewind(self) -> None:
         """Go back to what is committed: what came since comes again, from the next poll on."""
-        self._done.clear()
+        self._progress.done.clear()
         self._torn = False
         self._behind = True
 
@@ -201,9 +193,34 @@ class Consumer:
         self.close()
 
     def _commit_by_time(self) -> None:
+        """Ask for a commit without waiting for it: a broker that is away must not hold up the work."""
         if self.commits and time.monotonic() - self._committed_at > _COMMIT_SECONDS:
-            with suppress(TransientError):  # a broker that is away for a while: the next commit says it all
-                self.commit()
+            self._commit(wait=False)
+
+    def _commit(self, *, wait: bool) -> bool:
+        self._committed_at = time.monotonic()
+        if not self._progress.done:
+            return False
+        try:
+            if wait:
+                self._client.commit(offsets=self._offsets(), asynchronous=False)
+            else:
+                self._client.commit(offsets=self._offsets(), asynchronous=True)
+        except KafkaException as raised:
+            if raised.args[0].name() in _REBALANCING:
+                return False  # kept for the next commit, or dropped when the partition is taken from us
+            raise kafka_error(raised.args[0], self.kafka, f"committing offsets of {self.group}") from raised
+        return True
+
+    def _heard_of_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        if error is not None:
+            told = kafka_error(error, self.kafka, f"committing offsets of {self.group}")
+            if isinstance(told, SetupError):
+                raise told
+            return  # the next commit says it all
+        for one in partitions:
+            if one.error is None:
+                self._progress.settle((one.topic, one.partition), one.offset)
 
     def _revoked(self, _client: Client, partitions: list[TopicPartition]) -> None:
         if self.commits:
@@ -214,29 +231,10 @@ class Consumer:
     def _lost(self, _client: Client, partitions: list[TopicPartition]) -> None:
         for one in partitions:
             self._placed.discard((one.topic, one.partition))
-            self._done.pop((one.topic, one.partition), None)
-            self._torn |= bool(self._given.pop((one.topic, one.partition), ())) and not self._behind
-
-    def _give(self, record: Record) -> Record:
-        place = record.topic, record.partition
-        first = self._given[place].start if place in self._given else record.offset
-        self._given[place] = range(first, record.offset + 1)
-        return record
+            self._torn |= self._progress.forget((one.topic, one.partition)) and not self._behind
 
     def _finish(self, record: Record) -> bool:
-        place = record.topic, record.partition
-        if self._behind or record.offset not in self._given.get(place, ()):
-            return False
-        self._done[place] = max(record.offset + 1, self._done.get(place, 0))
-        return True
-
-    def _take_back(self) -> None:
-        """Go back to the first record of each partition that was handed out and is not done."""
-        for place, given in list(self._given.items()):
-            done = self._done.get(place, given.start)
-            if done < given.stop and not self._behind:
-                self._place(*place, done)
-                self._given[place] = range(given.start, done)
+        return not self._behind and self._progress.finish(record)
 
     def _begin(self, message: Message) -> None:
         """Begin where nothing is committed; tell of rows that are gone before they were read."""
@@ -253,7 +251,8 @@ class Consumer:
 
     def _go_back(self) -> bool:
         """Do the rewind that is due; False if Kafka does not say now what is committed."""
-        wanted = [TopicPartition(*place) for place in self._given]
+        begun = self._progress.begun()
+        wanted = [TopicPartition(*place) for place in begun]
         try:
             committed = self._client.committed(wanted, timeout=15) if wanted else []
         except KafkaException as raised:
@@ -262,15 +261,14 @@ class Consumer:
                 return False
             raise error from raised
         for one in committed:
-            first = self._given[one.topic, one.partition].start
+            first = begun[one.topic, one.partition]
             self._move(one.topic, one.partition, one.offset if one.offset >= 0 else first)
         self._behind = False
         return True
 
     def _move(self, topic: str, partition: int, offset: int) -> None:
         self._place(topic, partition, offset)
-        self._done.pop((topic, partition), None)
-        self._given.pop((topic, partition), None)
+        self._progress.forget((topic, partition))
 
     def _place(self, topic: str, partition: int, offset: int) -> None:
         place = TopicPartition(topic, partition, offset)
@@ -282,7 +280,7 @@ class Consumer:
         self._placed.add((topic, partition))
 
     def _offsets(self) -> list[TopicPartition]:
-        return [TopicPartition(topic, partition, offset) for (topic, partition), offset in self._done.items()]
+        return [TopicPartition(*place, offset) for place, offset in self._progress.done.items()]
 
 
 def _not_ours(what: str) -> DeclarationError:

@@ -97,8 +97,8 @@ class Producer:
         """Return when every record is acknowledged; raise for the first one that is not."""
         try:
             left = self._client.flush(seconds)
-        except KafkaException as error:
-            raise kafka_error(error.args[0], self.kafka, "sending") from error
+        except KafkaException as raised:
+            raise kafka_error(raised.args[0], self.kafka, "sending") from raised
         if self._failed:
             error, count = self._failed[0][0], len(self._failed)
             topics = ", ".join(sorted({topic for _, topic in self._failed}))
