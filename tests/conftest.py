@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import time
@@ -73,6 +74,10 @@ def project(tmp_path: Path) -> Iterator[Project]:
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """All services, running for the whole test run."""
     made = Project(tmp_path_factory.mktemp("platform"))
+    names = ("kafka", "kafka-controller", "postgres", "registry", "connect")
+    first = random.randrange(20_000, 30_000, 10)  # of our own, so that a second test run can't take one that is killed
+    ports = [f"{name} = {first + number}" for number, name in enumerate(names)]
+    (made.folder / "penstock.toml").write_text("\n".join(["[local.ports]", *ports]), encoding="utf-8")
     made.stack.up((), Silent())
     yield made
     made.stack.down(Silent(), remove_data=True)

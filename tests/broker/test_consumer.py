@@ -79,6 +79,21 @@ def test_kill_9_never_leaves_an_offset_committed_before_the_work_on_it_is_done(
     assert set(range(max(done) + 1)) == done
 
 
+def test_no_offset_is_committed_while_the_work_on_it_goes_on(
+    kafka: Kafka, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name, file = topic("stuck"), tmp_path / "done"
+    fill(kafka, name, range(50))
+    with Worker("append", kafka.bootstrap, name, name, str(file), "static", "stuck:30") as worker:
+        worker.wait_for("stuck")
+        end = time.monotonic() + 2.5  # long enough for a commit to fall due
+        while time.monotonic() < end:
+            assert Topics(kafka).committed(name, name).get(0, 0) <= 30
+    assert [int(line) for line in file.read_text().splitlines()] == list(range(30))
+    with Consumer(kafka, name, [name], options={"group.instance.id": "worker"}) as consumer:
+        assert take(consumer, 50)[30] == 30
+
+
 def test_the_living_member_gets_what_a_killed_one_had_in_hand(
     kafka: Kafka, topic: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -18,6 +18,9 @@ def append(kafka: Kafka, source: str, group: str, target: str, *flags: str) -> N
     options = _STAYS_MEMBER if "static" in flags else {"session.timeout.ms": 6000}
     with Path(target).open("ab", buffering=0) as file, Consumer(kafka, group, [source], options=options) as consumer:
         for record in consumer:
+            if f"stuck:{(record.value or b'').decode()}" in flags:
+                say("stuck")
+                time.sleep(60)
             file.write((record.value or b"") + b"\n")
             os.fsync(file.fileno())
             time.sleep(0.001)  # a disk in memory is too fast for a commit to fall due

@@ -102,11 +102,13 @@ def test_logs_follow_shows_new_lines(platform: Project) -> None:
 
 
 def test_doctor_finds_what_is_wrong(project: Project, platform: Project) -> None:
+    taken = platform.settings.postgres.port
+    (project.folder / "penstock.toml").write_text(f"[local.ports]\npostgres = {taken}\n", encoding="utf-8")
     done = project.run("doctor", "--json")
     assert done.returncode == 0, done.stdout
     verdicts = {one["question"]: one["verdict"] for one in json.loads(done.stdout)["findings"]}
     assert verdicts["Java"] == "ok"
-    assert verdicts["ports"] == "note"  # the shared platform holds some of the usual ones
+    assert verdicts["ports"] == "note"  # the shared platform holds one of ours
     done = project.run("doctor", env={"JAVA_HOME": str(project.folder)})
     assert done.returncode == 1
     assert "✗ Java: Java was not found" in done.stdout

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.local.home import Home
     from penstock.local.jars import JarStore
+    from penstock.local.java import Java
     from penstock.local.processes import Process
     from penstock.local.progress import Progress
     from penstock.local.service import Service, Site
@@ -27,6 +28,7 @@ __all__ = ["Start"]
 
 _SECONDS = 180
 _USUAL_SECONDS = 25
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Start:
@@ -52,19 +54,26 @@ class Start:
         self.running = processes.find(home.folder)
         self.started: list[Process] = []
         self.log_began: dict[str, int] = {}
+        self.interrupted = False
+        self.spawning = False
 
     def run(self, make_site: Callable[[Mapping[str, int]], Site]) -> None:
         """Start what is missing and return when all of it answers."""
         absent = [one for one in self.services if not self._runs(one)]
+        java = find_java() if absent else None
         if absent:
-            java = find_java()
             self.jars.ensure([name for service in absent for name in service.components], self.progress)
         site = make_site(self._choose_ports(absent))
+        with self._heeding_interrupts():
+            self._start(site, absent, java)
+
+    def _start(self, site: Site, absent: list[Service], java: Java | None) -> None:
         try:
             for service in self.services:
                 self._wait(site, [one for one in self.services if one.name in service.needs])
                 if service in absent:
                     self.progress.update(service.name, 0, 1, "starting")
+                    assert java is not None
                     for command in service.configure(site, java):
                         self._spawn(command)
             self._wait(site, self.services)
@@ -95,7 +104,10 @@ class Start:
         log = self.home.log(command.name)
         turn_over(log)
         self.log_began[command.name] = log.stat().st_size if log.exists() else 0
+        self.spawning = True
         self.started.append(processes.spawn(command, self.home.folder, log))
+        self.spawning = False
+        self._heed_interrupt()
 
     def _wait(self, site: Site, services: list[Service]) -> None:
         left = list(services)
@@ -110,7 +122,31 @@ class Start:
             if left:
                 time.sleep(0.1)
 
+    @contextmanager
+    def _heeding_interrupts(self) -> Iterator[None]:
+        """Remember Ctrl-C: never between a start and our note of it, and never lost in a library's callback."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupt(*_: object) -> None:
+            self.interrupted = True
+            if not self.spawning:
+                raise KeyboardInterrupt
+
+        before = {number: signal.signal(number, interrupt) for number in _INTERRUPTS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _heed_interrupt(self) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
+
     def _look_after(self, service: Service) -> None:
+        self._heed_interrupt()
         waited = time.monotonic() - self.began
         self.progress.update(service.name, min(waited / _USUAL_SECONDS, 0.95), 1, f"starting, {waited:.0f} s")
         alive = processes.find(self.home.folder)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["open_session"]
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
+_SECRETS = "(?i)secret|password|token|access[.]?key|jaas|credential|keystore[.]key"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -42,7 +43,8 @@ def open_session(
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.log.level": "ERROR",
-        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|credential",
+        "spark.redaction.regex": _SECRETS,
+        "spark.sql.redaction.options.regex": _SECRETS,
     }
     if master is None or master.startswith("local"):
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
