@@ -174,6 +174,8 @@ class Topics:
     def _metadata(self, doing: str) -> ClusterMetadata:
         """What the cluster knows; gives up early when the client hears a refusal or nobody."""
         deadline = time.monotonic() + _SECONDS
+        self._admin.poll(0)
+        self._heard.clear()  # of an outage that is over
         while True:
             try:
                 return self._admin.list_topics(timeout=2.0)
