@@ -83,7 +83,7 @@ def by_pipeline(context: Context, folder: Path) -> float:
     bids.source("bids", ps.Kafka("bids", format=ps.Json(SCHEMA)))
     bids.flow(name="converted")(converted)
     bids.sink("converted", ps.Kafka("euros", key="bidder"))
-    plan = compile_pipeline(bids)
+    plan = compile_pipeline(bids, context)
     began = time.perf_counter()
     running = start(plan, replace(context, settings=replace(context.settings, project=folder)), until_caught_up=True)
     running.wait()

@@ -16,7 +16,7 @@ from penstock.cli.pipelines import open_context
 from penstock.cli.render import show, show_error, table, working
 from penstock.errors import PenstockError
 from penstock.local.stack import Stack
-from penstock.pipeline.compile import compile_pipeline
+from penstock.pipeline.compile import compile_graph, declared
 from penstock.pipeline.load import load_pipeline
 from penstock.pipeline.run import start
 from penstock.settings import load
@@ -57,12 +57,14 @@ def main() -> int:
 
 def flow(settings: Settings, wanted: int) -> None:
     """Send orders, run the pipeline over them, show what comes out of it."""
-    plan = compile_pipeline(load_pipeline(PIPELINE))
-    show(f"\n{plan.as_text()}\n")
     topics = Topics(settings.kafka)
-    for name in {"orders", "order-metrics", plan.dead_letters} - set(topics.names()):
-        topics.create(name, partitions=1 if name == plan.dead_letters else 2)
-    context = open_context(plan, settings)
+    dead_letters = "orders-dead-letters"
+    for name in {"orders", "order-metrics", dead_letters} - set(topics.names()):
+        topics.create(name, partitions=1 if name == dead_letters else 2)
+    graph = declared(load_pipeline(PIPELINE))
+    context = open_context(graph, settings)
+    plan = compile_graph(graph, context)
+    show(f"\n{plan.as_text()}\n")
     running = start(plan, context)
     stop = threading.Event()
     helpers = [

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from penstock.connectors.generated import Generated
     from penstock.connectors.kafka import Kafka
     from penstock.connectors.memory import Memory
-    from penstock.pipeline.declare import EventTime, Pipeline
+    from penstock.pipeline.declare import EventTime, Pipeline, ProcessingTime
+    from penstock.pipeline.operators.count_window import count_window
+    from penstock.pipeline.operators.deduplicated import deduplicated
+    from penstock.pipeline.operators.top import top
 
 __version__ = "0.1.0"
 
@@ -26,7 +29,11 @@ _HOMES = {
     "Kafka": "penstock.connectors.kafka",
     "Memory": "penstock.connectors.memory",
     "Pipeline": "penstock.pipeline.declare",
+    "ProcessingTime": "penstock.pipeline.declare",
     "Raw": "penstock.connectors.formats",
+    "count_window": "penstock.pipeline.operators.count_window",
+    "deduplicated": "penstock.pipeline.operators.deduplicated",
+    "top": "penstock.pipeline.operators.top",
 }
 
 __all__ = [
@@ -39,8 +46,12 @@ __all__ = [
     "Kafka",
     "Memory",
     "Pipeline",
+    "ProcessingTime",
     "Raw",
     "__version__",
+    "count_window",
+    "deduplicated",
+    "top",
 ]
 
 

@@ -142,6 +142,7 @@ class Settings:
     postgres: Postgres
     opensearch: OpenSearch
     local: Local
+    spark: Mapping[str, str]
     external: frozenset[str]
 
     @property
@@ -171,7 +172,7 @@ def load(project: Path | None = None, profile: str | None = None) -> Settings:
     """Read the settings of a project folder; flags win over the environment, which wins over the file."""
     folder = (project or find_project(Path.cwd())).resolve()
     read = _File(folder / FILE)
-    read.refuse_unknown(read.content, {"profile", "profiles", "local"}, "")
+    read.refuse_unknown(read.content, {"profile", "profiles", "local", "spark"}, "")
     profiles = read.table(read.content, "profiles", "")
     name = profile or os.environ.get("PENSTOCK_PROFILE") or str(read.content.get("profile", "local"))
     if name != "local" and name not in profiles:
@@ -183,7 +184,7 @@ def load(project: Path | None = None, profile: str | None = None) -> Settings:
             remedy=f"Known profiles: {known}. Add [profiles.{name}] or name another one.",
         )
     for each in profiles:
-        read.refuse_unknown(read.table(profiles, each, "profiles."), set(_SECTIONS), f"profiles.{each}.")
+        read.refuse_unknown(read.table(profiles, each, "profiles."), {*_SECTIONS, "spark"}, f"profiles.{each}.")
     chosen = read.table(profiles, name, "profiles.") if name in profiles else {}
     named = {section: values for section in _SECTIONS if (values := _values(read, chosen, section, name))}
     local = read.section(Local, read.table(read.content, "local", ""), "local.")
@@ -196,7 +197,8 @@ def load(project: Path | None = None, profile: str | None = None) -> Settings:
         section: read.section(kind, named.get(section, here[section]), f"profiles.{name}.{section}.")
         for section, kind in _SECTIONS.items()
     }
-    return Settings(project=folder, profile=name, local=local, external=frozenset(named), **parts)
+    spark = {**read.spark(read.content, ""), **read.spark(chosen, f"profiles.{name}.")}
+    return Settings(project=folder, profile=name, local=local, spark=spark, external=frozenset(named), **parts)
 
 
 def local_state(project: Path) -> dict[str, Any]:
@@ -268,6 +270,16 @@ class _File:
         found = values.get(key, {})
         if not isinstance(found, dict):
             raise self.wrong(key, f"{prefix}{key} is not a table.", f"Write [{prefix}{key}] with keys below it.")
+        return found
+
+    def spark(self, values: Mapping[str, Any], prefix: str) -> dict[str, str]:
+        """Spark's own settings, which win over ours: `"spark.driver.memory" = "8g"`."""
+        found = {}
+        for key, value in self.table(values, "spark", prefix).items():
+            if not key.startswith("spark.") or not isinstance(value, str | int | bool):
+                remedy = 'Write Spark\'s own name in quotes: "spark.driver.memory" = "8g".'
+                raise self.wrong(key, f"{prefix}spark.{key} is not a setting of Spark.", remedy)
+            found[key] = str(value).lower() if isinstance(value, bool) else str(value)
         return found
 
     def refuse_unknown(self, values: Mapping[str, Any], known: set[str], prefix: str) -> None:

@@ -61,7 +61,7 @@ def test_on_time_and_late_are_all_rows_exactly(
             producer.send(source, {"id": number, "at": (START + timedelta(seconds=number - behind)).isoformat()})
         producer.send(source, {"id": ROWS, "at": (START + timedelta(days=1)).isoformat()})
     context = Context(spark, replace(platform.settings, project=tmp_path))
-    running = start(compile_pipeline(pipeline), context, until_caught_up=True)
+    running = start(compile_pipeline(pipeline, context), context, until_caught_up=True)
     assert running.wait(180)
     running.close()
     on_time = Counter(number for record in read(kafka, out) for number in record.json()["ids"])

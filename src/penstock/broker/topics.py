@@ -152,6 +152,10 @@ class Topics:
         )
         return Topic(name, partitions, self._config(name))
 
+    def start_offsets(self, name: str) -> dict[int, int]:
+        """The first offset that each partition still has."""
+        return self._offsets(name, self.partitions(name), OffsetSpec.earliest())
+
     def end_offsets(self, name: str) -> dict[int, int]:
         """The high watermark of each partition."""
         return self._offsets(name, self.partitions(name), OffsetSpec.latest())

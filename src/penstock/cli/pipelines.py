@@ -14,7 +14,7 @@ from penstock.cli.render import command_options, show, show_json, table, working
 
 if TYPE_CHECKING:
     from penstock.connectors.base import Context
-    from penstock.pipeline.plan import Plan
+    from penstock.pipeline.plan import Graph, Plan
     from penstock.pipeline.run import Running
     from penstock.settings import Settings
 
@@ -33,18 +33,16 @@ def check(file: Path, quick: bool, as_json: bool, settings: Settings) -> None:
       penstock check orders.py
       penstock check orders.py --quick
     """
-    plan = _plan(file)
+    graph = _graph(file)
     columns: dict[str, str] = {}
     if not quick:
-        from penstock.pipeline.compile.analyse import analyse
-
-        columns = analyse(plan, open_context(plan, settings, quiet=as_json))
+        columns = {query.name: query.columns for query in _plan(graph, settings, quiet=as_json)[0].queries}
     if as_json:
-        show_json({"pipeline": plan.name, "ok": True, "columns": columns})
+        show_json({"pipeline": graph.name, "ok": True, "columns": columns})
         return
     for name, text in columns.items():
         show(f"{name}: {text}")
-    show(f"{plan.name} is well: {len(plan.queries)} queries, {len(plan.flows)} flows, {len(plan.sources)} sources.")
+    show(f"{graph.name} is well: {len(graph.sources)} sources, {len(graph.flows)} flows, {len(graph.sinks)} sinks.")
 
 
 @click.command()
@@ -52,13 +50,13 @@ def check(file: Path, quick: bool, as_json: bool, settings: Settings) -> None:
 @click.option("--mermaid", is_flag=True, help="As a Mermaid graph.")
 @command_options
 def explain(file: Path, mermaid: bool, as_json: bool, settings: Settings) -> None:
-    """Show what will run: flows, queries, the guarantee of each sink.
+    """Show what will run: flows, queries, latency and what blocks real-time, the guarantee of each sink.
 
     \b
     Example:
       penstock explain orders.py
     """
-    plan = _plan(file)
+    plan, _ = _plan(_graph(file), settings, quiet=as_json or mermaid)
     if as_json:
         show_json(plan.as_dict())
     else:
@@ -70,9 +68,16 @@ def explain(file: Path, mermaid: bool, as_json: bool, settings: Settings) -> Non
 @click.option("--until-caught-up", is_flag=True, help="End when all that is there now is processed.")
 @click.option("--every", metavar="DURATION", help="A batch at most this often: '10 seconds'.")
 @click.option("--master", metavar="URL", help="A Spark master; this machine's cores if not given.")
+@click.option("--keep-state", is_flag=True, help="Go on from the checkpoint of a pipeline that has changed.")
 @command_options
 def run(
-    file: Path, until_caught_up: bool, every: str | None, master: str | None, as_json: bool, settings: Settings
+    file: Path,
+    until_caught_up: bool,
+    every: str | None,
+    master: str | None,
+    keep_state: bool,
+    as_json: bool,
+    settings: Settings,
 ) -> None:
     """Run a pipeline; Ctrl-C stops it after the batch it is in.
 
@@ -81,13 +86,12 @@ def run(
       penstock run orders.py
       penstock run orders.py --until-caught-up --json
     """
-    from penstock.pipeline.compile.analyse import analyse
     from penstock.pipeline.run import start
 
-    plan = _plan(file)
-    context = open_context(plan, settings, master=master, quiet=as_json)
-    analyse(plan, context)
-    running = start(plan, context, until_caught_up=until_caught_up, every=every)
+    plan, context = _plan(_graph(file), settings, master=master, quiet=as_json, code=file)
+    running = start(plan, context, until_caught_up=until_caught_up, every=every, keep_state=keep_state)
+    for name, learnt in running.learnt.items():
+        click.echo(learnt.sentence(name), err=True)
     try:
         _watch(running, quiet=as_json)
     except KeyboardInterrupt:
@@ -174,15 +178,26 @@ def list_pipelines(as_json: bool, settings: Settings) -> None:
     )
 
 
-def _plan(file: Path) -> Plan:
-    from penstock.pipeline.compile import compile_pipeline
+def _graph(file: Path) -> Graph:
+    from penstock.pipeline.compile import declared
     from penstock.pipeline.load import load_pipeline
 
-    return compile_pipeline(load_pipeline(file))
+    return declared(load_pipeline(file))
 
 
-def open_context(plan: Plan, settings: Settings, *, master: str | None = None, quiet: bool = False) -> Context:
-    """Start Spark for a plan, with the jars it needs."""
+def _plan(
+    graph: Graph, settings: Settings, *, master: str | None = None, quiet: bool = False, code: Path | None = None
+) -> tuple[Plan, Context]:
+    from penstock.pipeline.compile import compile_graph
+
+    context = open_context(graph, settings, master=master, quiet=quiet, code=code)
+    return compile_graph(graph, context), context
+
+
+def open_context(
+    graph: Graph, settings: Settings, *, master: str | None = None, quiet: bool = False, code: Path | None = None
+) -> Context:
+    """Start Spark for a pipeline, with the jars and the Python code that it needs where it runs."""
     from penstock.connectors.base import Context
     from penstock.local.jars import JarStore
     from penstock.local.java import find_java
@@ -193,7 +208,14 @@ def open_context(plan: Plan, settings: Settings, *, master: str | None = None, q
     with working(quiet=quiet) as progress:
         store.ensure(["spark"], progress)
         progress.update("spark", 0, 1, "starting")
-        spark = open_session(plan.name, store.paths("spark"), master=master)
+        spark = open_session(
+            graph.name,
+            store.paths("spark"),
+            master=master,
+            options=settings.spark,
+            realtime=any(sink.latency == "realtime" for sink in graph.sinks),
+            code=code.resolve().parent if code else None,
+        )
         progress.update("spark", 1, 1, "up")
     return Context(spark, settings)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
@@ -51,21 +51,31 @@ class Connector(ABC):
 class SourceConnector(Connector):
     """Something to read as a stream."""
 
+    is_table: ClassVar[bool] = False
+
     @abstractmethod
     def stream(self, context: Context) -> DataFrame:
         """The stream, decoded, with the reserved columns."""
 
-    def settled(self, rows: DataFrame, time: str | None) -> DataFrame:
-        """The rows once their time is set: the place to take out what only moves the time."""
-        return rows
+    def table(self, context: Context) -> DataFrame:
+        """All rows as they are now, without the reserved columns; only of connectors with `is_table`."""
+        raise NotImplementedError(f"{self.system} is no table")
 
-    def recognises(self, told: dict[str, Any]) -> bool:
-        """Whether what Spark tells of a source in a batch is told of this one."""
+    def recognises(self, told: Mapping[str, Any]) -> bool:
+        """Whether the `begin` and `end` that a batch has, and the `log` folder of its source, are of this one."""
         return False
 
-    def replay(self, context: Context, begin: Any, end: Any) -> DataFrame | None:
+    def replay(self, context: Context, told: Mapping[str, Any]) -> DataFrame | None:
         """The rows of one past batch once more, or None if this source can't give them again."""
         return None
+
+    def newest(self, context: Context, rows: int) -> DataFrame | None:
+        """About so many of the newest rows, to learn from; None if this source can't give them."""
+        return None
+
+    def partitions(self, context: Context) -> int:
+        """How many parts are read side by side: a real-time query needs a task for each."""
+        return 1
 
 
 class SinkConnector(Connector):
@@ -73,6 +83,9 @@ class SinkConnector(Connector):
 
     guarantee: ClassVar[str]
     updates: ClassVar[bool] = True
+    shared: ClassVar[bool] = False
+    realtime: ClassVar[bool] = False
+    takes_late: ClassVar[bool] = False
 
     def query_name(self, usual: str) -> str:
         """The name that its Spark query must have."""
@@ -81,3 +94,11 @@ class SinkConnector(Connector):
     @abstractmethod
     def write(self, rows: DataFrame, context: Context) -> DataStreamWriter:
         """A writer for these rows, without trigger, checkpoint and name."""
+
+    def write_batch(self, rows: DataFrame, number: int, context: Context) -> None:
+        """Write the rows of one batch; only of connectors that are `shared`: their query may have other sinks too."""
+        raise NotImplementedError(f"{self.system} has its own query")
+
+    def encoded(self, rows: DataFrame) -> DataFrame:
+        """The rows as `key` and `value`; only of connectors with `takes_late`."""
+        raise NotImplementedError(f"{self.system} has no keys and values")

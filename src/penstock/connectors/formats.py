@@ -37,14 +37,12 @@ class Format(ABC):
 
 @dataclass(frozen=True)
 class Json(Format):
-    """JSON objects with a declared schema: `Json("order_id LONG, amount DOUBLE, created_at TIMESTAMP")`."""
+    """JSON objects: `Json("order_id LONG, amount DOUBLE, created_at TIMESTAMP")`.
+
+    Without columns a source learns them once from the rows that are there and freezes them in `schemas/`.
+    """
 
     schema: str | None = None
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """A source needs a schema."""
-        if not self.schema:
-            yield ("Json() as a source's format needs a schema.", 'Write Json("order_id LONG, amount DOUBLE, …").')
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Parse in Spark's JVM; a row with a wrong type is as bad as one that is no JSON."""

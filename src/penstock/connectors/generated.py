@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.base import BAD, ORIGIN, Context, SourceConnector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame
 
@@ -46,16 +47,33 @@ class Generated(SourceConnector):
 
     def stream(self, context: Context) -> DataFrame:
         """Rows computed from a counter, so that a replay gives the same ones."""
+        return self._made(context.spark.readStream.format("rate").option("rowsPerSecond", self.rows_per_second).load())
+
+    def recognises(self, told: Mapping[str, Any]) -> bool:
+        """The counter's offsets are seconds."""
+        return isinstance(told["end"], int)
+
+    def replay(self, context: Context, told: Mapping[str, Any]) -> DataFrame:
+        """The same numbers between two seconds, at the same times: the source's log says when the first was."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        ticks = context.spark.readStream.format("rate").option("rowsPerSecond", self.rows_per_second).load()
+        first, last = (told["begin"] or 0) * self.rows_per_second, told["end"] * self.rows_per_second
+        began = int((Path(told["log"]) / "0").read_text(encoding="utf-8").splitlines()[1])
+        at = F.timestamp_millis(F.lit(began) + F.floor(F.col("id") * 1000 / self.rows_per_second).cast("long"))
+        ticks = context.spark.range(first, last).select(F.col("id").alias("value"), at.alias("timestamp"))
+        return self._made(ticks)
+
+    def _made(self, ticks: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812
+
         chance = [self._chance(salt) for salt in range(6)]
         late = F.when(chance[0] < self.late, F.make_interval(secs=chance[1] * self.late_seconds))
         at = F.when(late.isNotNull(), F.col("timestamp") - late).otherwise(F.col("timestamp"))
         bad = F.when(chance[2] < self.broken, F.lit("broken on purpose"))
-        columns = self._columns(chance, at)
-        origin = F.struct(F.lit(self.target()).alias("topic"), F.col("value").alias("offset"))
-        return ticks.select(*columns, bad.alias(BAD), origin.alias(ORIGIN))
+        origin = F.struct(
+            F.lit(self.target()).alias("topic"), F.lit(0).alias("partition"), F.col("value").alias("offset")
+        )
+        return ticks.select(*self._columns(chance, at), bad.alias(BAD), origin.alias(ORIGIN))
 
     def _chance(self, salt: int) -> Column:
         from pyspark.sql import functions as F  # noqa: N812

@@ -1,16 +1,20 @@
-"""Kafka topics as a source and as a sink."""
+"""Kafka topics as a source, a table and a sink."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.broker.connection import java_options
-from penstock.connectors.base import ORIGIN, Context, SinkConnector, SourceConnector
-from penstock.connectors.formats import Format, Json
+from penstock.broker.topics import Topics
+from penstock.connectors.base import BAD, ORIGIN, Context, SinkConnector, SourceConnector
+from penstock.connectors.formats import Format, Json, Raw
+from penstock.connectors.frozen import frozen_schema, json_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,25 +38,37 @@ _WRITING = {
     "kafka.acks": "all",
     "kafka.max.request.size": str(64 << 20),
 }
+_EARLIEST = -2  # as Spark's Kafka source writes it
+_LEARN_FROM = 10_000
 
 _JSON = Json()
 
 
 @dataclass(frozen=True)
 class Kafka(SourceConnector, SinkConnector):
-    """One topic, several, or all that match a pattern (sources only)."""
+    """One topic, several, or all that match a pattern (sources only).
+
+    `start`: "earliest", "latest", a datetime, an offset (of every partition) or offsets by partition `{0: 17, 1: 23}`.
+    `metadata` names a column for key, headers, topic, partition, offset and timestamp. `options` go to Spark as they
+    are, over our own: `{"kafka.max.poll.records": "500"}`.
+    """
 
     topic: str | tuple[str, ...]
     format: Format = _JSON
     key: str | None = None
-    start: str | int | datetime = "earliest"
+    start: str | int | datetime | Mapping[int, int] = "earliest"
     pattern: bool = False
-    rows_per_batch: int | None = None
+    rows_per_batch: int = 2_000_000
     metadata: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
 
     system: ClassVar = "kafka"
     summary: ClassVar = "Rows of Kafka topics; as a sink by Spark's own writer, at least once."
     guarantee: ClassVar = "at-least-once"
+    is_table: ClassVar = True
+    shared: ClassVar = True
+    realtime: ClassVar = True
+    takes_late: ClassVar = True
 
     def target(self) -> str:
         """The topics."""
@@ -73,60 +89,121 @@ class Kafka(SourceConnector, SinkConnector):
                 )
         if isinstance(self.start, str) and self.start not in ("earliest", "latest"):
             yield (f"start={self.start!r} means nothing.", "Write 'earliest', 'latest', an offset or a datetime.")
-        if self.rows_per_batch is not None and self.rows_per_batch < 1:
-            yield ("rows_per_batch must be at least 1.", "Leave it out for no limit.")
+        if self.pattern and isinstance(self.start, int | Mapping):
+            yield ("A pattern has no offsets to start at.", "Write 'earliest', 'latest' or a datetime.")
+        if self.rows_per_batch < 1:
+            yield ("rows_per_batch must be at least 1.", "Leave it out for the usual 2,000,000.")
 
     def stream(self, context: Context) -> DataFrame:
         """A stream of the topics."""
-        reader = context.spark.readStream.format("kafka").options(**reading_options(context), **self._start())
+        reader = context.spark.readStream.format("kafka").options(**reading_options(context), **self._start(context))
         reader = reader.option("subscribePattern" if self.pattern else "subscribe", ",".join(self.topics))
-        if self.rows_per_batch:
-            reader = reader.option("maxOffsetsPerTrigger", self.rows_per_batch)
-        return self._decoded(reader.option("includeHeaders", "true").load())
+        reader = reader.option("maxOffsetsPerTrigger", self.rows_per_batch).option("includeHeaders", "true")
+        return self._decoded(reader.options(**self.options).load(), context)
 
-    def recognises(self, told: dict[str, Any]) -> bool:
+    def table(self, context: Context) -> DataFrame:
+        """The latest row of each key; a key whose latest value is empty is gone."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        raw = self._between(context, {name: {} for name in self.topics}, {})
+        latest = raw.groupBy("topic", "key").agg(F.max_by(F.struct(*raw.columns), "offset").alias("__latest"))
+        rows = self._decoded(latest.select("__latest.*").filter("value IS NOT NULL"), context)
+        where = F.concat_ws(" ", F.lit(self.target()), *(F.col(f"{ORIGIN}.{one}") for one in ("partition", "offset")))
+        said = F.raise_error(F.concat(F.lit("a row of a table can't be decoded: "), where, F.lit(": "), F.col(BAD)))
+        return rows.filter(F.when(F.col(BAD).isNull(), F.lit(True)).otherwise(said.cast("boolean"))).drop(BAD, ORIGIN)
+
+    def recognises(self, told: Mapping[str, Any]) -> bool:
         """Kafka's offsets name their topics."""
         offsets = told["end"]
-        if not isinstance(offsets, dict):
+        if not isinstance(offsets, dict) or not all(isinstance(parts, dict) for parts in offsets.values()):
             return False
         if self.pattern:
             return all(re.fullmatch(self.topics[0], name) for name in offsets)
         return set(offsets) <= set(self.topics)
 
-    def replay(self, context: Context, begin: Any, end: Any) -> DataFrame:
+    def replay(self, context: Context, told: Mapping[str, Any]) -> DataFrame:
         """Exactly the rows between two sets of offsets, as Spark's offset log writes them."""
-        begin = {topic: {**dict.fromkeys(parts, 0), **begin.get(topic, {})} for topic, parts in end.items()}
-        reader = context.spark.read.format("kafka").options(**reading_options(context))
-        reader = reader.option("subscribe", ",".join(end)).option("includeHeaders", "true")
-        loaded = reader.option("startingOffsets", json.dumps(begin)).option("endingOffsets", json.dumps(end)).load()
-        return self._decoded(loaded)
+        begin = told["begin"] or _first_offsets(Path(told["log"]))
+        return self._decoded(self._between(context, begin, told["end"]), context)
+
+    def newest(self, context: Context, rows: int) -> DataFrame | None:
+        """The last rows of each partition."""
+        if self.pattern:
+            return None
+        topics = Topics(context.settings.kafka)
+        begin, end = {}, {}
+        for name in self.topics:
+            first, last = topics.start_offsets(name), topics.end_offsets(name)
+            end[name] = {str(part): offset for part, offset in last.items()}
+            begin[name] = {str(part): max(first[part], at - rows // len(last)) for part, at in last.items()}
+        return self._decoded(self._between(context, begin, end), context)
+
+    def partitions(self, context: Context) -> int:
+        """The partitions of all topics."""
+        topics = Topics(context.settings.kafka)
+        names = [one for one in topics.names() if re.fullmatch(self.topics[0], one)] if self.pattern else self.topics
+        return sum(topics.partitions(name) for name in names)
 
     def write(self, rows: DataFrame, context: Context) -> DataStreamWriter:
+        """Spark's own writer."""
+        writer = self.encoded(rows).writeStream.format("kafka").options(**writing_options(context), **self.options)
+        return writer.option("topic", self.topics[0])
+
+    def write_batch(self, rows: DataFrame, number: int, context: Context) -> None:
+        """The same writer, for a batch."""
+        writer = self.encoded(rows).write.format("kafka").options(**writing_options(context), **self.options)
+        writer.option("topic", self.topics[0]).save()
+
+    def encoded(self, rows: DataFrame) -> DataFrame:
         """Rows as values, the key column as key."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        value = self.format.encode(rows).alias("value")
         key = [F.col(self.key).cast("string").alias("key")] if self.key else []
-        writer = rows.select(*key, value).writeStream.format("kafka").options(**writing_options(context))
-        return writer.option("topic", self.topics[0])
+        return rows.select(*key, self.format.encode(rows).alias("value"))
 
-    def _decoded(self, loaded: DataFrame) -> DataFrame:
+    def _between(self, context: Context, begin: Mapping[str, Any], end: Mapping[str, Any]) -> DataFrame:
+        """The raw rows between offsets; a partition without a begin is read from its first row; without ends, all."""
+        reader = context.spark.read.format("kafka").options(**reading_options(context), **self.options)
+        reader = reader.option("subscribe", ",".join(end or begin)).option("includeHeaders", "true")
+        if end:
+            whole = {name: {**dict.fromkeys(parts, _EARLIEST), **begin.get(name, {})} for name, parts in end.items()}
+            reader = reader.option("startingOffsets", json.dumps(whole)).option("endingOffsets", json.dumps(end))
+        return reader.load()
+
+    def _decoded(self, loaded: DataFrame, context: Context) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
         origin = F.struct("topic", "partition", "offset", "timestamp", "key", "value", "headers").alias(ORIGIN)
         shown = ("key", "headers", "topic", "partition", "offset", "timestamp")
         named = [F.struct(*shown).alias(self.metadata)] if self.metadata else []
-        return self.format.decode(loaded.select("value", *named, origin))
+        return self._format(context).decode(loaded.select("value", *named, origin))
 
-    def _start(self) -> dict[str, str]:
+    def _format(self, context: Context) -> Format:
+        """The format with its columns: declared, or learnt once from the newest rows."""
+        if not isinstance(self.format, Json) or self.format.schema:
+            return self.format
+
+        def learn() -> str:
+            rows = replace(self, format=Raw(), metadata=None).newest(context, _LEARN_FROM)
+            return json_columns(rows.selectExpr("CAST(value AS STRING) AS value")) if rows is not None else ""
+
+        return Json(frozen_schema(context, self.target(), learn))
+
+    def _start(self, context: Context) -> dict[str, str]:
         if isinstance(self.start, datetime):
             return {
                 "startingTimestamp": str(int(self.start.timestamp() * 1000)),
                 "startingOffsetsByTimestampStrategy": "latest",
             }
-        if isinstance(self.start, int):
-            return {"startingOffsets": json.dumps({name: {"0": self.start} for name in self.topics})}
-        return {"startingOffsets": self.start}
+        if isinstance(self.start, str):
+            return {"startingOffsets": self.start}
+        topics = Topics(context.settings.kafka)
+        at: dict[str, dict[int, int]] = {}
+        for name in self.topics:
+            parts = range(topics.partitions(name))
+            at[name] = dict.fromkeys(parts, self.start) if isinstance(self.start, int) else dict.fromkeys(parts, -2)
+            at[name] |= self.start if isinstance(self.start, Mapping) else {}
+        return {"startingOffsets": json.dumps(at)}
 
 
 def reading_options(context: Context) -> dict[str, str]:
@@ -144,3 +221,10 @@ def _clients(context: Context) -> dict[str, str]:
     options, secrets = java_options(kafka)
     named = {f"kafka.{name}": value for name, value in (options | secrets).items()}
     return {"kafka.bootstrap.servers": kafka.bootstrap, **named}
+
+
+def _first_offsets(log: Path) -> dict[str, Any]:
+    """Where the first batch of a query began, as Spark noted it in the source's folder of the checkpoint."""
+    text = (log / "0").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text[text.index("{") :])
+    return found

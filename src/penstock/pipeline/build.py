@@ -1,4 +1,4 @@
-"""DataFrames out of a Plan: sources decoded, time set, functions called, rules applied."""
+"""DataFrames out of a graph: sources decoded, time set, functions called, rules applied."""
 
 from __future__ import annotations
 
@@ -6,72 +6,110 @@ from typing import TYPE_CHECKING
 
 from penstock.connectors.base import BAD, ORIGIN, Context
 from penstock.errors import DeclarationError
+from penstock.pipeline.declare import ProcessingTime
+from penstock.pipeline.durations import percentile, seconds
+from penstock.pipeline.each import MADE, made_of, rows_made
 from penstock.pipeline.failure import told_at
+from penstock.pipeline.ticks import Ticks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
+
     from pyspark.sql import Column, DataFrame
 
-    from penstock.pipeline.declare import Expectation, Flow, Source
-    from penstock.pipeline.plan import Plan, Query
+    from penstock.pipeline.declare import EventTime, Expectation, Flow, Source
+    from penstock.pipeline.plan import Graph, Query
 
-__all__ = ["STATEFUL", "Build", "broken"]
+    Observe: TypeAlias = Callable[[DataFrame, str, list[Column]], DataFrame]
 
-STATEFUL = ("Aggregate", "Deduplicate", "TransformWithState", "FlatMapGroups", "MapGroups", "Window")
+__all__ = ["Build", "apply_rules", "broken", "call", "stage_of", "stage_owners", "time_rules", "watermark_delay"]
+
+_USUAL_DELAY = "10 seconds"
 
 
 class Build:
-    """The DataFrames of one plan in one session."""
+    """The DataFrames of one graph in one session."""
 
-    def __init__(self, plan: Plan, context: Context) -> None:
-        self.plan = plan
+    def __init__(self, graph: Graph, context: Context, delays: Mapping[str, str] | None = None) -> None:
+        self.graph = graph
         self.context = context
-        self.owners = stage_owners(plan)
+        self.delays = dict(delays or {})
 
-    def frames(self, query: Query) -> dict[str, DataFrame]:
-        """Every source and flow of a query; the one that its output names goes to the sink."""
+    def streams(self, names: set[str], counted: set[str], ticks: Ticks | None = None) -> dict[str, DataFrame]:
+        """These sources, tables and flows as streams; the bad rows of the stages in `counted` are counted."""
         made: dict[str, DataFrame] = {}
-        for name in query.sources:
-            source = self.plan.source(name)
-            assert source is not None
-            made[name] = self._source(source, query)
-        for name in query.flows:
-            made[name] = self._flow(self.plan.flow(name), made, query)
+
+        def observe(rows: DataFrame, name: str, counts: list[Column]) -> DataFrame:
+            return rows.observe(name, *counts) if stage_of(name) in counted else rows
+
+        for table in self.graph.tables:
+            if table.name in names:
+                with told_at(table.place, f"Table {table.name!r}", "Correct its options."):
+                    made[table.name] = table.connector.table(self.context)
+        for source in self.graph.sources:
+            if source.name in names:
+                made[source.name] = self._source(source, observe, ticks)
+        self.add_flows(made, names, observe)
         return made
 
-    def _source(self, source: Source, query: Query) -> DataFrame:
+    def add_flows(self, made: dict[str, DataFrame], names: set[str], observe: Observe) -> None:
+        """Add the flows among these names that are not made yet; `observe` counts what is wrong with their rows."""
+        for flow in self.graph.flows:
+            if flow.name in names and flow.name not in made:
+                made[flow.name] = self._flow(flow, made, observe)
+
+    def _source(self, source: Source, observe: Observe, ticks: Ticks | None) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
         with told_at(source.place, f"Source {source.name!r}", "Correct its options."):
             rows = source.connector.stream(self.context)
-        if self.owners[source.name] == query.name:
-            rows = rows.observe(source.name, F.count_if(F.col(BAD).isNotNull()).alias("dead"))
-        rows = rows.filter(F.col(BAD).isNull()).drop(BAD, ORIGIN)
-        if source.time is None:
-            return source.connector.settled(rows, None)
-        if source.time.column not in rows.columns:
+        time = source.time
+        if time is not None and not isinstance(time, ProcessingTime) and time.column not in rows.columns:
             raise DeclarationError(
-                f"Source {source.name!r} has no column {source.time.column!r} for its event time.",
+                f"Source {source.name!r} has no column {time.column!r} for its event time.",
                 code="time-missing",
                 place=str(source.place),
-                remedy=f"It has {', '.join(rows.columns)}.",
+                remedy=f"It has {', '.join(one for one in rows.columns if one not in (BAD, ORIGIN))}.",
             )
-        timed = rows.withWatermark(source.time.column, source.time.delay)
-        return source.connector.settled(timed, source.time.column)
+        with told_at(source.place, f"The time of source {source.name!r}", "Name a column that is a TIMESTAMP."):
+            bad = F.col(BAD).isNotNull()
+            for _, wrong, _ in time_rules(time, rows):
+                bad = bad | wrong
+            rows = observe(rows, source.name, [F.count_if(bad).alias("dead")])
+            rows = rows.filter(~bad).drop(BAD, ORIGIN)
+            return rows if time is None else self._timed(rows, source, time, ticks)
 
-    def _flow(self, flow: Flow, made: dict[str, DataFrame], query: Query) -> DataFrame:
+    def _timed(self, rows: DataFrame, source: Source, time: EventTime, ticks: Ticks | None) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        rows = call(flow, made)
+        if isinstance(time, ProcessingTime):
+            rows = rows.withColumn(time.column, F.current_timestamp())
+        delay = watermark_delay(time, self.delays.get(source.name))
+        if ticks is None or not ticks.wanted(source):
+            return rows.withWatermark(time.column, delay)
+        return Ticks.removed(ticks.joined(rows, source, time.column).withWatermark(time.column, delay), time.column)
+
+    def _flow(self, flow: Flow, made: dict[str, DataFrame], observe: Observe) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        if flow.returns is None:
+            rows = call(flow, made)
+        else:
+            given = made[flow.inputs[0]]
+            with told_at(flow.place, f"What {flow.name!r} returns", "Write it as columns: 'id LONG, score DOUBLE'."):
+                raised = F.count_if(F.col(f"{MADE}.error").isNotNull()).alias("raised")
+                rows = rows_made(observe(made_of(flow, given), flow.name, [raised]), given)
         for rule in flow.expectations:
             with told_at(flow.place, f"Expectation {rule.name!r} of flow {flow.name!r}", "Correct the rule."):
                 rows.filter(broken(rule))
-        counted = [F.count_if(broken(one)).alias(one.name) for one in flow.expectations]
-        if counted and self.owners[flow.name] == query.name:
-            rows = rows.observe(flow.name, *counted)
+        if flow.expectations:
+            counts = [F.count_if(broken(one)).alias(f"{one.action}:{one.name}") for one in flow.expectations]
+            rows = observe(rows, f"{flow.name}:rules", counts)
         return apply_rules(rows, flow)
 
 
-def call(flow: Flow, made: dict[str, DataFrame]) -> DataFrame:
+def call(flow: Flow, made: Mapping[str, DataFrame]) -> DataFrame:
     """Call a user's function; what goes wrong in it is told at its own line."""
     from pyspark.sql import DataFrame
 
@@ -85,6 +123,31 @@ def call(flow: Flow, made: dict[str, DataFrame]) -> DataFrame:
             remedy="Return a DataFrame.",
         )
     return rows
+
+
+def time_rules(time: EventTime | None, rows: DataFrame) -> list[tuple[str, Column, Column]]:
+    """What makes a row's time unusable: a rule's name, whether a row breaks it, what to say."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if time is None or isinstance(time, ProcessingTime):
+        return []
+    at = F.col(time.column)
+    rules = [("no event time", at.isNull(), F.lit(f"{time.column} is empty"))]
+    if time.future is not None:
+        fields = rows.schema[ORIGIN].dataType
+        arrived = F.col(f"{ORIGIN}.timestamp") if "timestamp" in fields.names else F.current_timestamp()  # type: ignore[attr-defined]
+        limit = arrived + F.make_dt_interval(secs=F.lit(seconds(time.future)))
+        said = F.concat(
+            F.lit(f"{time.column} is "), at.cast("string"), F.lit(", it arrived at "), arrived.cast("string")
+        )
+        rules.append(("future", F.coalesce(at > limit, F.lit(False)), said))
+    return rules
+
+
+def watermark_delay(time: EventTime, learnt: str | None = None) -> str:
+    """How long Spark waits: the delay, declared or learnt, and the grace in which a window is still corrected."""
+    delay = (learnt or _USUAL_DELAY) if percentile(time.delay) is not None else time.delay
+    return f"{(seconds(delay) or 0) + (seconds(time.grace) or 0) if time.grace else seconds(delay)} seconds"
 
 
 def broken(rule: Expectation) -> Column:
@@ -107,10 +170,15 @@ def apply_rules(rows: DataFrame, flow: Flow) -> DataFrame:
     return rows
 
 
-def stage_owners(plan: Plan) -> dict[str, str]:
+def stage_of(observed: str) -> str:
+    """The stage of a count that Spark reports."""
+    return observed.partition(":")[0]
+
+
+def stage_owners(queries: tuple[Query, ...]) -> dict[str, str]:
     """For each source and flow the one query that counts and publishes its dead rows."""
     owners: dict[str, str] = {}
-    for query in plan.queries:
+    for query in queries:
         for name in (*query.sources, *query.flows):
             owners.setdefault(name, query.name)
     return owners

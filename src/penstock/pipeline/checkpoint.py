@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["committed_without_record", "watermark_of"]
+__all__ = ["committed_without_record", "watermark_of", "with_logs"]
 
 
 def committed_without_record(checkpoint: Path, known: set[int], stages: set[str]) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def _watermark(checkpoint: Path, number: int) -> str | None:
 
 def _ranges(checkpoint: Path, number: int) -> list[dict[str, Any]]:
     end = _offsets(checkpoint, number)
-    begin = _offsets(checkpoint, number - 1) or [{}] * len(end)
+    begin = _offsets(checkpoint, number - 1) or [None] * len(end)
     return [{"begin": one, "end": other} for one, other in zip(begin, end, strict=True)]
 
 
@@ -53,4 +53,11 @@ def _offsets(checkpoint: Path, number: int) -> list[Any]:
     path = checkpoint / "offsets" / str(number)
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[2:] if line.startswith("{")]
+    lines = path.read_text(encoding="utf-8").splitlines()[2:]
+    return [None if line == "-" else json.loads(line) for line in lines]
+
+
+def with_logs(record: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
+    """The record with the folder in which Spark notes more about each source."""
+    logs = (str(checkpoint / "sources" / str(number)) for number in range(len(record["sources"])))
+    return {**record, "sources": [{**one, "log": log} for one, log in zip(record["sources"], logs, strict=False)]}

@@ -1,8 +1,8 @@
 """Rows that can't be used: counted while a query runs, then read once more and published exactly once.
 
-A query only counts them, which costs it nothing. When a batch's record says that there were some, exactly that batch's
-offsets are read again, the functions before any state are applied, and the bad rows go to the dead-letter topic in one
-transaction with the number of the next batch. After a crash the records say which batches are still to do.
+A query only counts them, which costs it nothing. When a batch's record says that there were some, exactly that batch is
+read again and the bad rows go to the dead-letter topic, late ones to their sink if they have one, in one transaction
+with the number of the next batch. After a crash the records say which batches are still to do.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any
 from penstock.broker.producer import TransactionalProducer
 from penstock.broker.replay import fold
 from penstock.broker.topics import Topics
-from penstock.connectors.base import BAD, ORIGIN, Context
-from penstock.pipeline.build import Build, apply_rules, broken, call
-from penstock.pipeline.late_rows import late_rows
+from penstock.connectors.base import ORIGIN, Context
+from penstock.pipeline.build import stage_owners
+from penstock.pipeline.replay import SAID, Found, found_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import Row
 
-    from penstock.pipeline.declare import Flow, Source
     from penstock.pipeline.plan import Plan, Query
 
-__all__ = ["DeadLetters"]
+__all__ = ["DeadLetters", "letter_of"]
 
 _LARGEST = 64 << 20
 
@@ -39,22 +38,22 @@ class DeadLetters:
         self.query = query
         self.context = context
         self.key = query_id
-        self.owned = {name for name, owner in Build(plan, context).owners.items() if owner == query.name}
+        self.owned = {name for name, owner in stage_owners(plan.queries).items() if owner == query.name}
         self._progress = f"{plan.dead_letters}-progress"
         self._producer: TransactionalProducer | None = None
         self._next = 0
 
     def publish(self, record: dict[str, Any]) -> int:
         """Publish the dead rows of one batch, unless they are published already; return how many there were."""
-        if not record["dead"] and not self._keeps_late(record):
+        if not self._owned_dead(record) and not self._keeps_late(record):
             return 0
         producer = self._open()
         if record["batch"] < self._next:
             return 0
         count = 0
         with producer.transaction():
-            for key, letter in self.letters(record):
-                producer.send(self.plan.dead_letters, letter, key)
+            for topic, key, value in self.messages(record):
+                producer.send(topic, value, key)
                 count += 1
             self._next = record["batch"] + 1
             producer.send(self._progress, {"next": self._next}, self.key, partition=0)
@@ -76,73 +75,36 @@ class DeadLetters:
             self._producer = producer
         return self._producer
 
-    def letters(self, record: dict[str, Any]) -> Iterator[tuple[bytes | None, dict[str, Any]]]:
-        """The dead rows of a batch, each with its key, read once more from their source."""
-        for name, told in ((name, told) for name in self.query.sources for told in record["sources"]):
-            source = self.plan.source(name)
-            if source is None or not source.connector.recognises(told):
+    def messages(self, record: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+        """What there is to publish of a batch: topic, key and value."""
+        for found in self.found(record):
+            sink = self.plan.graph.late_sink(found.stage) if found.rule == "late" else None
+            if sink is None:
+                for row in found.rows.select(ORIGIN, SAID).toLocalIterator():
+                    yield self.plan.dead_letters, *letter_of(row, found, self.plan.name)
                 continue
-            rows = source.connector.replay(self.context, told["begin"] or {}, told["end"])
-            if rows is None:
-                continue
-            for stage, rule, dead in self._stages(source, rows, record):
-                for row in dead.toLocalIterator():
-                    yield _letter(row, stage, rule, self.plan.name)
+            topic = sink.connector.target().partition(":")[2]
+            for row in sink.connector.encoded(found.rows.drop(ORIGIN, SAID)).toLocalIterator():
+                yield topic, row.asDict().get("key"), row["value"]
+
+    def found(self, record: dict[str, Any]) -> Iterator[Found]:
+        """The bad and late rows of a batch, read once more from their source."""
+        graph, late = self.plan.graph, self._keeps_late(record)
+        return found_in(record, graph, self.query, self.owned, self.context, late=late)
+
+    def _owned_dead(self, record: dict[str, Any]) -> bool:
+        return bool(self.owned & set(record["dead"]))
 
     def _keeps_late(self, record: dict[str, Any]) -> bool:
         return bool(record["late"]) and any(
-            source.time is not None and source.time.late == "keep"
-            for source in self.plan.sources
+            source.time is not None and source.time.late != "drop"
+            for source in self.plan.graph.sources
             if source.name in self.query.sources
         )
 
-    def _stages(self, source: Source, rows: DataFrame, record: dict[str, Any]) -> Iterator[tuple[str, str, DataFrame]]:
-        """The bad rows of the source and of each flow that hangs on it alone, then those that came too late."""
-        from pyspark.sql import functions as F  # noqa: N812
 
-        counted = record["dead"]
-        keep_late = source.time is not None and source.time.late == "keep" and record["late"]
-        if source.name in self.owned and source.name in counted:
-            yield source.name, "decode", rows.filter(F.col(BAD).isNotNull()).select(ORIGIN, F.col(BAD).alias("__said"))
-        made = {source.name: rows.filter(F.col(BAD).isNull()).drop(BAD)}
-        for flow in self._flows_on(source):
-            out = call(flow, made)
-            if flow.name in self.owned and flow.name in counted:
-                yield from _quarantined(flow, out)
-            if keep_late and record["watermark_before"]:
-                late = late_rows(out, record["watermark_before"])
-                if late is not None:
-                    yield flow.name, "late", late
-                    return
-            made[flow.name] = apply_rules(out, flow)
-
-    def _flows_on(self, source: Source) -> Iterator[Flow]:
-        """The flows that need this source only, as far as any of them can have bad rows."""
-        reached = {source.name}
-        chain = []
-        for name in self.query.flows:
-            flow = self.plan.flow(name)
-            if set(flow.inputs) <= reached:
-                reached.add(name)
-                chain.append(flow)
-        ruled = [at for at, flow in enumerate(chain) if flow.expectations]
-        keeps = source.time is not None and source.time.late == "keep"
-        yield from chain if keeps else chain[: max(ruled, default=-1) + 1]
-
-
-def _quarantined(flow: Flow, rows: DataFrame) -> Iterator[tuple[str, str, DataFrame]]:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    origin = F.col(ORIGIN) if ORIGIN in rows.columns else F.lit(None).alias(ORIGIN)
-    shown = [name for name in rows.columns if name != ORIGIN]
-    for rule in flow.expectations:
-        if rule.action == "quarantine":
-            dead = rows.filter(broken(rule)).select(origin, F.to_json(F.struct(*shown)).alias("__said"))
-            yield flow.name, rule.name, dead
-            rows = rows.filter(~broken(rule))
-
-
-def _letter(row: Row, stage: str, rule: str, pipeline: str) -> tuple[bytes | None, dict[str, Any]]:
+def letter_of(row: Row, found: Found, pipeline: str) -> tuple[bytes | None, dict[str, Any]]:
+    """A bad row in its envelope, with its key."""
     origin = row[ORIGIN].asDict() if row[ORIGIN] is not None else {}
     value, key = origin.get("value"), origin.get("key")
     raw = bytes(value) if isinstance(value, bytes | bytearray) else value
@@ -152,9 +114,9 @@ def _letter(row: Row, stage: str, rule: str, pipeline: str) -> tuple[bytes | Non
         "offset": origin.get("offset"),
         "key": _text(key),
         "value": _text(raw),
-        "stage": stage,
-        "rule": rule,
-        "message": row["__said"],
+        "stage": found.stage,
+        "rule": found.rule,
+        "message": row[SAID],
         "pipeline": pipeline,
         "attempt": 1,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -14,7 +14,9 @@ from penstock.errors import DeclarationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["EventTime", "Expectation", "Flow", "Pipeline", "Place", "Sink", "Source"]
+__all__ = ["LATE", "EventTime", "Expectation", "Flow", "Pipeline", "Place", "ProcessingTime", "Sink", "Source", "Table"]
+
+LATE = "$late"
 
 _PACKAGE = str(Path(__file__).parents[1])
 
@@ -42,12 +44,29 @@ class Place:
 class EventTime:
     """Which column says when a row happened, how long stragglers are waited for, and what becomes of later ones.
 
-    `late`: "drop" counts them; "keep" puts every one of them, once, into the dead-letter topic with the rule `late`.
+    `delay`: a duration, or `p99` (any percentile) to learn it from the disorder of the newest rows at the start.
+    `late`: "drop" counts them; "keep" puts every one of them, once, into `<flow>$late` (a sink may hang on it; else the
+    dead-letter topic); "update" corrects a window for `grace` longer and emits its row again at each change.
+    `future`: rows dated further ahead of their arrival than this are dead letters and never move time; None lets them.
+    `idle`: when nothing comes for so long, time goes on by the clock, so that windows close and no other stream waits.
     """
 
     column: str
     delay: str = "10 seconds"
     late: str = "drop"
+    grace: str | None = None
+    future: str | None = "1 day"
+    idle: str | None = None
+
+
+@dataclass(frozen=True)
+class ProcessingTime(EventTime):
+    """The time at which a row is processed, as a column; windows over it depend on when the pipeline runs."""
+
+    column: str = "processed_at"
+    delay: str = "0 seconds"
+    future: str | None = None
+    idle: str | None = "1 second"
 
 
 @dataclass(frozen=True)
@@ -70,6 +89,15 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Table:
+    """Rows to look up: read whole, as it is when a query starts."""
+
+    name: str
+    connector: SourceConnector
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True)
 class Flow:
     """A function over its inputs; calling it calls the function."""
 
@@ -79,6 +107,8 @@ class Flow:
     expectations: tuple[Expectation, ...]
     emit: str
     place: Place = field(compare=False)
+    unbounded: bool = False
+    returns: str | None = None
 
     def __call__(self, *inputs: Any) -> Any:
         """Call the function itself, as a test would."""
@@ -93,25 +123,33 @@ class Sink:
     connector: SinkConnector
     guarantee: str | None
     place: Place = field(compare=False)
+    latency: str = "micro-batch"
+    query: str | None = None
 
 
 class Pipeline:
-    """Sources, flows and sinks under one name; declare it at the top of a file."""
+    """Sources, tables, flows and sinks under one name; declare it at the top of a file."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.place = Place.of_caller()
         self.sources: list[Source] = []
+        self.tables: list[Table] = []
         self.flows: list[Flow] = []
         self.sinks: list[Sink] = []
 
     def source(self, name: str, connector: SourceConnector, time: EventTime | None = None) -> Source:
         """Declare a stream that comes in."""
         place = Place.of_caller()
-        if not isinstance(connector, SourceConnector):
-            raise _wrong(place, f"{connector!r} can't be read.", "Give a source such as ps.Kafka('orders', …).")
-        made = Source(name, connector, time, place)
+        made = Source(name, _readable(connector, place), time, place)
         self.sources.append(made)
+        return made
+
+    def table(self, name: str, connector: SourceConnector) -> Table:
+        """Declare rows to join with: files, or a Kafka topic with the latest row of each key."""
+        place = Place.of_caller()
+        made = Table(name, _readable(connector, place), place)
+        self.tables.append(made)
         return made
 
     @overload
@@ -124,6 +162,7 @@ class Pipeline:
         *,
         expect: Mapping[str, str | tuple[str, str]] | None = None,
         emit: str = "final",
+        unbounded: bool = False,
         name: str | None = None,
     ) -> Callable[[Callable[..., Any]], Flow]: ...
 
@@ -134,37 +173,80 @@ class Pipeline:
         *,
         expect: Mapping[str, str | tuple[str, str]] | None = None,
         emit: str = "final",
+        unbounded: bool = False,
         name: str | None = None,
     ) -> Flow | Callable[[Callable[..., Any]], Flow]:
-        """Declare a function over streams; each parameter is the source or flow of that name.
+        """Declare a function over streams; each parameter is the source, table or flow of that name.
 
         `expect` names rules: `{"positive amount": "amount > 0"}`, or with what happens to a row that breaks one:
         `{"positive amount": ("amount > 0", "warn")}` (quarantine, warn or fail). `emit` is `final` (a window's row
-        once, when it can't change any more) or `changes` (a row at every change).
+        once, when it can't change any more) or `changes` (a row at every change). `unbounded` allows state that is
+        never forgotten, such as a total per customer.
         """
+
+        def declare(body: Callable[..., Any]) -> Flow:
+            return self._add(body, name, expect, emit=emit, unbounded=unbounded)
+
+        return declare if function is None else declare(function)
+
+    def each(
+        self,
+        returns: str,
+        *,
+        expect: Mapping[str, str | tuple[str, str]] | None = None,
+        name: str | None = None,
+    ) -> Callable[[Callable[..., Any]], Flow]:
+        """Declare a Python function over single rows; a row that makes it raise is a dead letter, the query goes on.
+
+        The parameter names the input; the function takes a row as a dict and gives a dict, a list of dicts or None.
+        `returns` are the columns that come out: `@pipeline.each("order_id LONG, score DOUBLE")`.
+        """
+        return lambda body: self._add(body, name, expect, emit="final", returns=returns)
+
+    def sink(
+        self,
+        flow: Flow | Source | str,
+        connector: SinkConnector,
+        guarantee: str | None = None,
+        *,
+        latency: str = "micro-batch",
+        query: str | None = None,
+    ) -> Sink:
+        """Declare where a flow goes.
+
+        `latency="realtime"` runs it in milliseconds, at least once. `query` gives it a query of its own by that name:
+        a sink that is added later then begins at the source's start.
+        """
+        place = Place.of_caller()
+        if not isinstance(connector, SinkConnector):
+            raise _wrong(place, f"{connector!r} can't be written.", "Give a sink such as ps.Kafka('metrics').")
+        made = Sink(flow if isinstance(flow, str) else flow.name, connector, guarantee, place, latency, query)
+        self.sinks.append(made)
+        return made
+
+    def _add(
+        self,
+        body: Callable[..., Any],
+        name: str | None,
+        expect: Mapping[str, str | tuple[str, str]] | None,
+        **how: Any,
+    ) -> Flow:
         rules = tuple(
             Expectation(title, *((rule, "quarantine") if isinstance(rule, str) else rule))
             for title, rule in (expect or {}).items()
         )
-
-        def declare(body: Callable[..., Any]) -> Flow:
-            code = body.__code__
-            place = Place(code.co_filename, code.co_firstlineno)
-            inputs = tuple(inspect.signature(body).parameters)
-            made = Flow(name or body.__name__, body, inputs, rules, emit, place)
-            self.flows.append(made)
-            return made
-
-        return declare if function is None else declare(function)
-
-    def sink(self, flow: Flow | Source | str, connector: SinkConnector, guarantee: str | None = None) -> Sink:
-        """Declare where a flow goes."""
-        place = Place.of_caller()
-        if not isinstance(connector, SinkConnector):
-            raise _wrong(place, f"{connector!r} can't be written.", "Give a sink such as ps.Kafka('metrics').")
-        made = Sink(flow if isinstance(flow, str) else flow.name, connector, guarantee, place)
-        self.sinks.append(made)
+        code = body.__code__
+        place = Place(code.co_filename, code.co_firstlineno)
+        inputs = tuple(inspect.signature(body).parameters)
+        made = Flow(name=name or body.__name__, function=body, inputs=inputs, expectations=rules, place=place, **how)
+        self.flows.append(made)
         return made
+
+
+def _readable(connector: SourceConnector, place: Place) -> SourceConnector:
+    if not isinstance(connector, SourceConnector):
+        raise _wrong(place, f"{connector!r} can't be read.", "Give a source such as ps.Kafka('orders', …).")
+    return connector
 
 
 def _wrong(place: Place, problem: str, remedy: str) -> DeclarationError:

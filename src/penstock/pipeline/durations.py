@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["seconds"]
+__all__ = ["percentile", "seconds"]
 
 _UNITS = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|day|week)s?", re.IGNORECASE)
@@ -17,3 +17,9 @@ def seconds(text: str) -> float | None:
     if left or not parts:
         return None
     return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts)
+
+
+def percentile(text: str) -> float | None:
+    """The share that `p99` or `p99.9` stands for, None if it is no percentile."""
+    match = re.fullmatch(r"p(\d{1,2}(?:\.\d+)?)", text)
+    return float(match[1]) / 100 if match else None

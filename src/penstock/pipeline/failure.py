@@ -33,13 +33,20 @@ def told_at(place: Place, what: str, remedy: str) -> Iterator[None]:
 def explained(error: Exception, query: Query) -> PenstockError:
     """A Spark exception as one of our errors."""
     text = str(error)
-    place = str(query.sink.place)
+    place = str(query.sinks[0].place)
     if broken := re.search(r"expectation '.*' of flow '.*' is broken: [^\n\"]*", text):
         return DeclarationError(
             f"{broken[0].strip()}.",
             code="expectation-failed",
             place=place,
             remedy="Mend the rows at their source, or let the rule quarantine or warn instead of fail.",
+        )
+    if broken := re.search(r"a row of a table can't be decoded: [^\n\"]*", text):
+        return DeclarationError(
+            f"{broken[0].strip()}.",
+            code="table-row-bad",
+            place=place,
+            remedy="Mend or delete that row at its source, or correct the columns of the table.",
         )
     if "No space left on device" in text or "Read-only file system" in text:
         return SetupError(

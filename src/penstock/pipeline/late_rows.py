@@ -1,8 +1,8 @@
-"""Which rows of a batch came too late for their window: exactly those that Spark's own late filter dropped.
+"""Which rows of a batch came too late: exactly those that Spark's own late filter dropped.
 
-Spark drops a row of batch N from a window whose end is not after the watermark of batch N-1. The rows of a past batch
-are put through the same functions; the input of the aggregate, with each row's windows, is taken out of the plan that
-Spark's analyzer makes of them, and asked the same question.
+Spark drops a row of batch N before the first operator with state if its time, or the end of its window, is not after
+the watermark of batch N-1. The rows of a past batch are put through the same functions; the input of that operator is
+taken out of the plan that Spark's analyzer makes of them, and asked the same question.
 """
 
 from __future__ import annotations
@@ -10,55 +10,45 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import ORIGIN
+from penstock.pipeline.spark_plan import DELAY, analysed, children, first_states, frame
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame
 
 __all__ = ["late_rows"]
 
-_WINDOW = "window"
 
-
-def late_rows(result: DataFrame, watermark: str) -> DataFrame | None:
-    """The rows that went into a windowed aggregate too late, each once; None if there is no such aggregate."""
+def late_rows(result: DataFrame, watermark: str) -> Iterator[DataFrame]:
+    """The rows that met their first state too late, each once, with `__origin`, `__said` and their own columns."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    given = _input_of_aggregate(result)
-    if given is None or ORIGIN not in given.columns:
-        return None
-    end = F.col(f"{_WINDOW}.end")
-    said = F.concat(F.lit("its window ended at "), end.cast("string"), F.lit(f", the watermark was {watermark}"))
-    late = given.filter(end <= F.lit(watermark).cast("timestamp"))
-    # A row that is in several sliding windows may have missed several: it is late once.
-    return (
-        late.groupBy(F.struct(F.col(ORIGIN)).alias("__row"))
-        .agg(F.min(said).alias("__said"))
-        .select(F.col(f"__row.{ORIGIN}").alias(ORIGIN), "__said")
-    )
+    for state in first_states(analysed(result)):
+        for child, time, is_window in _inputs(state):
+            given = frame(result, child)
+            if ORIGIN not in given.columns:
+                continue
+            end = F.col(f"`{time}`.end") if is_window else F.col(f"`{time}`")
+            what = "its window ended at " if is_window else f"its {time} is "
+            said = F.concat(F.lit(what), end.cast("string"), F.lit(f", the watermark was {watermark}"))
+            shown = [F.col(f"`{name}`") for name in given.columns if name not in (ORIGIN, time if is_window else "")]
+            late = given.filter(end <= F.lit(watermark).cast("timestamp"))
+            # A row that is in several sliding windows may have missed several: it is late once.
+            same = (F.col(f"{ORIGIN}.row"), F.to_json(F.struct(*shown)))
+            once = late.groupBy(*(one.alias(f"__{at}") for at, one in enumerate(same))).agg(
+                F.first(ORIGIN).alias(ORIGIN), F.min(said).alias("__said"), F.first(F.struct(*shown)).alias("__columns")
+            )
+            yield once.select(ORIGIN, "__said", "__columns.*")
 
 
-def _input_of_aggregate(result: DataFrame) -> DataFrame | None:
-    from pyspark.sql import DataFrame
-
-    plan = _find(result._jdf.queryExecution().analyzed())
-    if plan is None:
-        return None
-    session = result.sparkSession
-    jvm: Any = session._jvm
-    dataset = getattr(getattr(jvm.org.apache.spark.sql.classic, "Dataset$"), "MODULE$")
-    return DataFrame(dataset.ofRows(session._jsparkSession, plan), session)
-
-
-def _find(node: Any) -> Any:
-    """The child of the first aggregate over windows, from the top of the plan down."""
-    children = node.children()
-    if node.nodeName() == "Aggregate":
-        child = children.apply(0)
-        output = child.output()
-        if _WINDOW in {output.apply(number).name() for number in range(output.size())}:
-            return child
-    for number in range(children.size()):
-        found = _find(children.apply(number))
-        if found is not None:
-            return found
-    return None
+def _inputs(state: Any) -> Iterator[tuple[Any, str, bool]]:
+    """The inputs of an operator, each with the column that says when a row is too late, and whether it is a window."""
+    keys = state.groupingExpressions() if state.nodeName() == "Aggregate" else None
+    for child in children(state):
+        columns = keys if keys is not None else child.output()
+        for number in range(columns.size()):
+            column = columns.apply(number)
+            if hasattr(column, "metadata") and column.metadata().contains(DELAY):
+                yield child, str(column.name()), column.dataType().typeName() == "struct"
+                break

@@ -5,73 +5,111 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from penstock.pipeline.declare import Flow, Sink, Source
+from penstock.pipeline.declare import LATE
 
-__all__ = ["Plan", "Query"]
+if TYPE_CHECKING:
+    from penstock.pipeline.declare import Flow, Sink, Source, Table
+
+__all__ = ["Graph", "Plan", "Query"]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The declarations of a pipeline, checked, flows in an order in which each comes after its inputs."""
+
+    name: str
+    sources: tuple[Source, ...]
+    tables: tuple[Table, ...]
+    flows: tuple[Flow, ...]
+    sinks: tuple[Sink, ...]
+
+    def source(self, name: str) -> Source | None:
+        """The source of that name."""
+        return next((one for one in self.sources if one.name == name), None)
+
+    def table(self, name: str) -> Table | None:
+        """The table of that name."""
+        return next((one for one in self.tables if one.name == name), None)
+
+    def flow(self, name: str) -> Flow:
+        """The flow of that name."""
+        return next(one for one in self.flows if one.name == name)
+
+    def needed(self, *names: str) -> set[str]:
+        """These and all that they are made of."""
+        found = set(names)
+        for flow in reversed(self.flows):
+            if flow.name in found:
+                found.update(flow.inputs)
+        return found
+
+    def late_sink(self, flow: str) -> Sink | None:
+        """The sink of a flow's late rows."""
+        return next((one for one in self.sinks if one.flow == flow + LATE), None)
 
 
 @dataclass(frozen=True)
 class Query:
-    """One Spark query: the flows it computes, from which sources, to which sink."""
+    """One Spark query: it computes `root` as a stream, and the flows after it batch by batch for each of its sinks."""
 
     name: str
+    root: str
     sources: tuple[str, ...]
     flows: tuple[str, ...]
-    output: str
-    sink: Sink
-    guarantee: str
+    sinks: tuple[Sink, ...]
+    mode: str
+    latency: str
+    columns: str = ""
+    state: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
 
-    def mode(self, plan: Plan) -> str:
-        """Spark's output mode: a row once, or at every change."""
-        changes = any(flow.name == self.output and flow.emit == "changes" for flow in plan.flows)
-        return "update" if changes else "append"
+    @property
+    def streamed(self) -> Sink | None:
+        """The one sink that Spark writes by itself; None if the batch is handed to several."""
+        (first, *more) = self.sinks
+        return first if not more and first.flow == self.root else None
 
-    def sentence(self) -> str:
-        """The guarantee, honestly."""
-        if self.guarantee == "exactly-once":
-            return "every row appears exactly once"
-        return "every row appears; after a failure some may appear again"
+    @property
+    def realtime(self) -> bool:
+        """Whether it runs in milliseconds."""
+        return self.latency == "realtime"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A compiled pipeline."""
+    """A compiled pipeline: the graph, cut into queries."""
 
-    name: str
-    sources: tuple[Source, ...]
-    flows: tuple[Flow, ...]
+    graph: Graph
     queries: tuple[Query, ...]
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        return self.graph.name
 
     @property
     def dead_letters(self) -> str:
         """The topic of the rows that could not be used."""
         return f"{self.name}-dead-letters"
 
-    def source(self, name: str) -> Source | None:
-        """The source of that name."""
-        return next((one for one in self.sources if one.name == name), None)
-
-    def flow(self, name: str) -> Flow:
-        """The flow of that name."""
-        return next(one for one in self.flows if one.name == name)
-
     def as_text(self) -> str:
         """For people."""
         lines = [f"pipeline {self.name}"]
-        for source in self.sources:
-            time = (
-                f", time {source.time.column} + {source.time.delay}, late rows: {source.time.late}"
-                if source.time
-                else ""
-            )
-            lines.append(f"  source {source.name} <- {source.connector.target()}{time}")
-        for flow in self.flows:
+        lines += [f"  source {one.name} <- {one.connector.target()}{_time(one)}" for one in self.graph.sources]
+        lines += [f"  table  {one.name} <- {one.connector.target()}" for one in self.graph.tables]
+        for flow in self.graph.flows:
             lines.append(f"  flow   {flow.name}({', '.join(flow.inputs)})  [{flow.place}]")
             lines += [f"           expect {one.name}: {one.rule} ({one.action})" for one in flow.expectations]
         for query in self.queries:
-            lines.append(f"  query  {query.name}: {' -> '.join((*query.sources, *query.flows))}")
-            lines.append(f"           -> {query.sink.connector.target()}, {query.guarantee}: {query.sentence()}")
+            lines.append(f"  query  {query.name} ({query.latency}): {' -> '.join((*query.sources, *query.flows))}")
+            lines += [f"           keeps {one}" for one in query.state]
+            for sink in query.sinks:
+                promise = sink.guarantee or sink.connector.guarantee
+                lines.append(f"           {sink.flow} -> {sink.connector.target()}, {promise}: {_sentence(promise)}")
+            lines += [f"           real-time is blocked by {one}" for one in query.blockers]
+        for sink in self.graph.sinks:
+            if sink.flow.endswith(LATE):
+                lines.append(f"  late rows of {sink.flow.removesuffix(LATE)} -> {sink.connector.target()}")
         lines.append(f"  rows that can't be used -> kafka:{self.dead_letters}")
         return "\n".join(lines)
 
@@ -81,8 +119,9 @@ class Plan:
             "pipeline": self.name,
             "sources": [
                 {"name": one.name, "target": one.connector.target(), "time": one.time.column if one.time else None}
-                for one in self.sources
+                for one in self.graph.sources
             ],
+            "tables": [{"name": one.name, "target": one.connector.target()} for one in self.graph.tables],
             "flows": [
                 {
                     "name": one.name,
@@ -91,15 +130,26 @@ class Plan:
                     "place": str(one.place),
                     "expectations": [{"name": e.name, "rule": e.rule, "action": e.action} for e in one.expectations],
                 }
-                for one in self.flows
+                for one in self.graph.flows
             ],
             "queries": [
                 {
                     "name": one.name,
                     "sources": list(one.sources),
                     "flows": list(one.flows),
-                    "sink": one.sink.connector.target(),
-                    "guarantee": one.guarantee,
+                    "latency": one.latency,
+                    "blocks_realtime": list(one.blockers),
+                    "mode": one.mode,
+                    "columns": one.columns,
+                    "state": list(one.state),
+                    "sinks": [
+                        {
+                            "flow": sink.flow,
+                            "target": sink.connector.target(),
+                            "guarantee": sink.guarantee or sink.connector.guarantee,
+                        }
+                        for sink in one.sinks
+                    ],
                 }
                 for one in self.queries
             ],
@@ -109,9 +159,27 @@ class Plan:
     def as_mermaid(self) -> str:
         """For documents."""
         lines = ["graph LR"]
-        lines += [f'  {one.name}[("{one.connector.target()}")]' for one in self.sources]
-        for flow in self.flows:
+        read: list[Source | Table] = [*self.graph.sources, *self.graph.tables]
+        lines += [f'  {one.name}[("{one.connector.target()}")]' for one in read]
+        for flow in self.graph.flows:
             lines += [f"  {name} --> {flow.name}" for name in flow.inputs]
-        for number, query in enumerate(self.queries):
-            lines.append(f'  {query.output} --> sink{number}[("{query.sink.connector.target()}")]')
+        for number, sink in enumerate(self.graph.sinks):
+            late = sink.flow.endswith(LATE)
+            arrow = "-. late .->" if late else "-->"
+            lines.append(f'  {sink.flow.removesuffix(LATE)} {arrow} sink{number}[("{sink.connector.target()}")]')
         return "\n".join(lines)
+
+
+def _time(source: Source) -> str:
+    time = source.time
+    if time is None:
+        return ""
+    late = f"{time.late} for {time.grace}" if time.grace else time.late
+    return f", time {time.column} + {time.delay}, late rows: {late}"
+
+
+def _sentence(guarantee: str) -> str:
+    """The guarantee, honestly."""
+    if guarantee == "exactly-once":
+        return "every row appears exactly once"
+    return "every row appears; after a failure some may appear again"

@@ -6,14 +6,17 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["append", "record_of"]
+__all__ = ["append", "behind", "counts_of", "older", "record_of"]
+
+_LARGEST = 16 << 20
 
 
 def record_of(told: dict[str, Any]) -> dict[str, Any]:
     """What Spark tells of a batch, in our words."""
-    observed = {name: dict(counts) for name, counts in told.get("observedMetrics", {}).items()}
+    dead, warned = counts_of(told.get("observedMetrics", {}))
     state = told.get("stateOperators", [])
     return {
         "batch": told["batchId"],
@@ -22,15 +25,17 @@ def record_of(told: dict[str, Any]) -> dict[str, Any]:
         "rows": told.get("numInputRows", 0),
         "rows_per_second": round(told.get("processedRowsPerSecond") or 0.0, 1),
         "watermark": told.get("eventTime", {}).get("watermark"),
+        "newest": told.get("eventTime", {}).get("max"),
         "watermark_before": None,
         "late": sum(one.get("numRowsDroppedByWatermark", 0) for one in state),
-        "dead": {name: counts for name, counts in observed.items() if any(counts.values())},
+        "dead": dead,
+        "warned": warned,
         "state_rows": sum(one.get("numRowsTotal", 0) for one in state),
         "state_bytes": sum(one.get("memoryUsedBytes", 0) for one in state),
         "duration_ms": told.get("durationMs", {}),
         "sources": [
             {
-                "description": one.get("description"),
+                "rows": one.get("numInputRows", 0),
                 "begin": _offsets(one.get("startOffset")),
                 "end": _offsets(one.get("endOffset")),
                 "latest": _offsets(one.get("latestOffset")),
@@ -40,10 +45,33 @@ def record_of(told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+Counts = dict[str, dict[str, int]]
+
+
+def counts_of(observed: Mapping[str, Mapping[str, int]]) -> tuple[Counts, Counts]:
+    """What the stages counted: rows that are dead, and rows that only broke a rule that warns."""
+    dead: Counts = {}
+    warned: Counts = {}
+    for name, counts in observed.items():
+        stage = name.partition(":")[0]
+        for said, count in counts.items():
+            action, _, rule = said.rpartition(":")
+            if count:
+                (warned if action == "warn" else dead).setdefault(stage, {})[rule] = count
+    return dead, warned
+
+
 def append(path: Path, record: dict[str, Any]) -> None:
-    """Write a record as one line."""
+    """Write a record as one line; a file that has grown large becomes the older one of two."""
+    if path.exists() and path.stat().st_size > _LARGEST:
+        path.replace(older(path))
     with path.open("a", encoding="utf-8") as out:
         out.write(json.dumps(record, separators=(",", ":")) + "\n")
+
+
+def older(path: Path) -> Path:
+    """Where the records before the newest file are."""
+    return path.with_name("progress-older.jsonl")
 
 
 def behind(record: dict[str, Any]) -> int:

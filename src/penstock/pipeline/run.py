@@ -6,45 +6,33 @@ import json
 import queue
 import threading
 import time
-from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError, TransientError
 from penstock.pipeline import progress
-from penstock.pipeline.build import Build
-from penstock.pipeline.checkpoint import committed_without_record, watermark_of
+from penstock.pipeline.build import Build, stage_owners
+from penstock.pipeline.checkpoint import committed_without_record, with_logs
 from penstock.pipeline.dead_letters import DeadLetters
 from penstock.pipeline.failure import explained
+from penstock.pipeline.learn import learn_delays
+from penstock.pipeline.live import Live
+from penstock.pipeline.slots import refuse_without_slots
 from penstock.pipeline.state import PipelineState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    from pyspark.sql.streaming import StreamingQuery
-
     from penstock.connectors.base import Context
+    from penstock.pipeline.learn import Learnt
     from penstock.pipeline.plan import Plan, Query
 
 __all__ = ["Running", "start"]
 
 _TRIES = 5
 _STOP_SECONDS = 60.0
-
-
-@dataclass
-class _Live:
-    """One query while it runs."""
-
-    query: Query
-    stream: StreamingQuery
-    letters: DeadLetters
-    tries: int = 0
-    last: dict[str, Any] | None = None
-    watermark: str | None = None
-    totals: Counter[str] = field(default_factory=Counter)
+_LOOK_SECONDS = 0.2
 
 
 class Running:
@@ -55,18 +43,26 @@ class Running:
         plan: Plan,
         context: Context,
         trigger: dict[str, Any],
+        *,
         letters: Callable[[Plan, Query, str, Context], DeadLetters] = DeadLetters,
+        keep_state: bool = False,
+        ticks_always: bool = False,
     ) -> None:
         self.plan = plan
         self.context = context
         self.state = PipelineState(context.settings.home, plan.name)
+        self.learnt: dict[str, Learnt] = {}
         self._letters = letters
         self._trigger = trigger
-        self._build = Build(plan, context)
-        self._live: dict[str, _Live] = {}
+        self._keep_state = keep_state
+        self._ticks_always = ticks_always
+        self._owners = stage_owners(plan.queries)
+        self._live: dict[str, Live] = {}
         self._by_id: dict[str, str] = {}
         self._todo: queue.Queue[tuple[str, dict[str, Any]] | None] = queue.Queue()
         self._publisher = threading.Thread(target=self._publish, name="dead-letters", daemon=True)
+        self._clock = threading.Thread(target=self._move_time, name="idle-clock", daemon=True)
+        self._over = threading.Event()
         self._failed: PenstockError | None = None
         self._held = ExitStack()
         self._listener: Any = None
@@ -87,16 +83,27 @@ class Running:
         names = ("batches", "rows", "dead", "late")
         return {query: {name: live.totals[name] for name in names} for query, live in self._live.items()}
 
+    def tick(self, moment: Any) -> None:
+        """Move the time of every source that takes ticks."""
+        for live in self._live.values():
+            live.tick_all(moment)
+
     def begin(self) -> Self:
         """Take the pipeline for this process and start its queries."""
         self._held.enter_context(self.state.held())
         try:
+            refuse_without_slots(self.plan, self.context)
+            for query in self.plan.queries:
+                self.state.adopt(self.plan, query, keep_state=self._keep_state)
+            self.learnt = learn_delays(self.plan, self.context)
             self._listener = _listener(self)
             self.context.spark.streams.addListener(self._listener)
+            delays = {name: one.delay for name, one in self.learnt.items()}
+            build = Build(self.plan.graph, self.context, delays)
             for query in self.plan.queries:
-                self.state.adopt(self.plan, query)
-                self._start(query)
+                self._begin(query, build)
             self._publisher.start()
+            self._clock.start()
             self._begun.set()
         except BaseException:
             self.stop()
@@ -124,7 +131,8 @@ class Running:
         self._begun.set()
         deadline = time.monotonic() + _STOP_SECONDS
         for live in self._live.values():
-            while live.stream.isActive and live.stream.status["isTriggerActive"] and time.monotonic() < deadline:
+            # A real-time batch lasts long by design: its rows are out already, and its end repeats none but the last.
+            while not live.query.realtime and live.in_batch and time.monotonic() < deadline:
                 time.sleep(0.05)
             live.stream.stop()
         self.close()
@@ -143,6 +151,7 @@ class Running:
 
     def close(self) -> None:
         """Finish what is left once all queries have ended."""
+        self._over.set()
         if self._listener is not None:
             self._await_records()
             self.context.spark.streams.removeListener(self._listener)
@@ -160,40 +169,31 @@ class Running:
         name = self._by_id.get(told["id"])
         if name is None:
             return
-        record = progress.record_of(told)
-        if record["duration_ms"].get("addBatch") is None:
-            return
         live = self._live[name]
-        live.tries = 0
-        record["watermark_before"], live.watermark = live.watermark, record["watermark"]
-        live.last = record
-        dead = sum(sum(counts.values()) for counts in record["dead"].values())
-        live.totals.update(batches=1, rows=record["rows"], dead=dead, late=record["late"])
+        record = live.take(told)
+        if record is None:
+            return
         progress.append(self.state.query(name) / "progress.jsonl", record)
         if record["dead"] or record["late"]:
             self._todo.put((name, record))
 
-    def _start(self, query: Query) -> None:
-        rows = self._build.frames(query)[query.output]
-        name = query.sink.connector.query_name(f"{self.plan.name}/{query.name}")
-        writer = query.sink.connector.write(rows, self.context).queryName(name).outputMode(query.mode(self.plan))
-        writer = writer.option("checkpointLocation", str(self.state.checkpoint(query.name)))
-        if query.name in self._live:
-            self._live[query.name].stream = writer.trigger(**self._trigger).start()
-            return
-        left = self._left_over(query)
-        stream = writer.trigger(**self._trigger).start()
-        self._by_id[stream.id] = query.name
-        live = _Live(query, stream, self._letters(self.plan, query, stream.id, self.context))
-        live.watermark = watermark_of(self.state.checkpoint(query.name))
+    def _begin(self, query: Query, build: Build) -> None:
+        counted = {name for name, owner in self._owners.items() if owner == query.name}
+        left = self._left_over(query, counted)
+        known = self.state.progress(query.name)
+        live = Live(
+            query, build, self.state.query(query.name), counted, known[-1] if known else None, always=self._ticks_always
+        )
+        live.start(self._trigger)
+        self._by_id[live.stream.id] = query.name
+        live.letters = self._letters(self.plan, query, live.stream.id, self.context)
         self._live[query.name] = live
         for record in left:
             self._todo.put((query.name, record))
 
-    def _left_over(self, query: Query) -> list[dict[str, Any]]:
+    def _left_over(self, query: Query, stages: set[str]) -> list[dict[str, Any]]:
         """Batches of earlier runs whose dead rows may not be published yet."""
         known = self.state.progress(query.name)
-        stages = {name for name, owner in self._build.owners.items() if owner == query.name}
         numbers = {one["batch"] for one in known}
         unknown = committed_without_record(self.state.checkpoint(query.name), numbers, stages)
         return [one for one in (*known, *unknown) if one["dead"] or one["late"]]
@@ -214,7 +214,7 @@ class Running:
                 raise told
             time.sleep(min(2.0**live.tries, 30.0))
             live.tries += 1
-            self._start(live.query)
+            live.start(self._trigger)
 
     def _await_records(self) -> None:
         """Spark tells of a batch a moment after its end: wait for the records of the last ones."""
@@ -232,17 +232,29 @@ class Running:
             name, record = item
             try:
                 if live := self._live.get(name):
-                    live.letters.publish(record)
+                    live.letters.publish(with_logs(record, self.state.checkpoint(name)))
             except PenstockError as error:
                 self._failed = error
             finally:
                 self._todo.task_done()
 
+    def _move_time(self) -> None:
+        while not self._over.wait(_LOOK_SECONDS):
+            for live in list(self._live.values()):
+                live.move_idle()
 
-def start(plan: Plan, context: Context, *, until_caught_up: bool = False, every: str | None = None) -> Running:
+
+def start(
+    plan: Plan,
+    context: Context,
+    *,
+    until_caught_up: bool = False,
+    every: str | None = None,
+    keep_state: bool = False,
+) -> Running:
     """Start the queries of a plan; with `until_caught_up` they end when they have read what is there now."""
     trigger: dict[str, Any] = {"availableNow": True} if until_caught_up else {"processingTime": every or "0 seconds"}
-    return Running(plan, context, trigger).begin()
+    return Running(plan, context, trigger, keep_state=keep_state).begin()
 
 
 def _listener(running: Running) -> Any:

@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.pipeline.code import packed_code
+from penstock.pipeline.slots import local_cores
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -21,9 +24,18 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def open_session(
-    name: str, jars: Sequence[Path], *, master: str | None = None, options: Mapping[str, str] | None = None
+    name: str,
+    jars: Sequence[Path],
+    *,
+    master: str | None = None,
+    options: Mapping[str, str] | None = None,
+    realtime: bool = False,
+    code: Path | None = None,
 ) -> SparkSession:
-    """Start Spark, here on all cores or on the master that is named; any option can be overridden."""
+    """Start Spark, here on all cores or on the master that is named; any option can be overridden.
+
+    `code` is the folder of the pipeline's file: its modules, and ours, go along to a cluster.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
@@ -31,7 +43,7 @@ def open_session(
     cores = os.cpu_count() or 2
     chosen = {
         "spark.app.name": f"penstock {name}",
-        "spark.master": master or f"local[{cores}]",
+        "spark.master": master or f"local[{local_cores(realtime=realtime)}]",
         "spark.jars": ",".join(map(str, jars)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -42,12 +54,15 @@ def open_session(
         "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.metricsEnabled": "false",
+        "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
         "spark.log.level": "ERROR",
         "spark.redaction.regex": _SECRETS,
         "spark.sql.redaction.options.regex": _SECRETS,
     }
     if master is None or master.startswith("local"):
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    elif code is not None:
+        chosen["spark.submit.pyFiles"] = ",".join(map(str, packed_code(code)))
     # PySpark would log every refusal of the analyzer with its whole trace; the exception says it all.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     builder = SparkSession.builder

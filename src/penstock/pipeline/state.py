@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import StateError
+from penstock.pipeline.progress import older
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,37 +67,39 @@ class PipelineState:
             yield
             handle.truncate(0)
 
-    def adopt(self, plan: Plan, query: Query) -> None:
-        """Refuse a checkpoint that was made for other sources or another sink; remember ours otherwise."""
-        sources = {name: source.connector.target() for name in query.sources if (source := plan.source(name))}
-        ours = {"sources": sources, "sink": query.sink.connector.target(), "mode": query.mode(plan)}
+    def adopt(self, plan: Plan, query: Query, *, keep_state: bool = False) -> None:
+        """Refuse a checkpoint that was made for something else; remember what ours is made for otherwise."""
+        graph = plan.graph
+        ours = {
+            "sources": {name: source.connector.target() for name in query.sources if (source := graph.source(name))},
+            "sinks": sorted(sink.connector.target() for sink in query.sinks),
+            "mode": query.mode,
+            "state": list(query.state),
+        }
         path = self.query(query.name) / "plan.json"
-        if path.exists() and self.checkpoint(query.name).exists():
-            theirs = json.loads(path.read_text(encoding="utf-8"))
-            changed = [key for key in ours if theirs.get(key) != ours[key]]
-            if changed:
+        if path.exists() and self.checkpoint(query.name).exists() and not keep_state:
+            changes = list(_changes(json.loads(path.read_text(encoding="utf-8")), ours))
+            if changes:
                 raise StateError(
-                    f"Query {query.name!r} was started before with another {' and '.join(changed)}:"
-                    f" {', '.join(f'{theirs.get(key)} then, {ours[key]} now' for key in changed)}.",
+                    f"Query {query.name!r} can't go on from its checkpoint: {'; '.join(changes)}.",
                     code="plan-changed",
-                    place=str(query.sink.place),
-                    remedy="Change it back, give the flow another name, or start it over by removing"
-                    f" {self.query(query.name)}.",
+                    place=str(query.sinks[0].place),
+                    remedy="Change it back; or keep the checkpoint and let Spark try (run --keep-state); or give the"
+                    f" flow another name; or start over by removing {self.query(query.name)}.",
                 )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(ours, indent=2), encoding="utf-8")
 
     def progress(self, query: str) -> list[dict[str, Any]]:
         """All progress records of a query, oldest first; a last line that was cut off is left out."""
-        path = self.query(query) / "progress.jsonl"
-        if not path.exists():
-            return []
+        newest = self.query(query) / "progress.jsonl"
         records = []
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                records.append(json.loads(line))
-            except ValueError:
-                continue
+        for path in (older(newest), newest):
+            for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+                try:
+                    records.append(json.loads(line))
+                except ValueError:
+                    continue
         return records
 
     def queries(self) -> list[str]:
@@ -107,3 +110,19 @@ class PipelineState:
 def all_pipelines(home: Path) -> list[PipelineState]:
     """Every pipeline that was ever run in a project."""
     return [PipelineState(home, path.name) for path in sorted((home / "state").glob("*")) if path.is_dir()]
+
+
+def _changes(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
+    """What is not as it was when the checkpoint was made; a sink that was taken away is no matter."""
+    added = set(ours["sinks"]) - set(theirs["sinks"])
+    if added:
+        yield f"{', '.join(sorted(added))} is new and would miss the rows before (give that sink query='a_name')"
+    for key, what in (("sources", "it reads"), ("mode", "its rows go out as"), ("state", "it keeps")):
+        if theirs[key] != ours[key]:
+            yield f"{what} {_told(ours[key])} now, {_told(theirs[key])} then"
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, dict):
+        value = [f"{name} from {target}" for name, target in value.items()]
+    return ", ".join(value) or "nothing" if isinstance(value, list) else str(value)

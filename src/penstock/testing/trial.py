@@ -8,16 +8,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.base import Context
+from penstock.connectors.base import ORIGIN, Context
 from penstock.errors import DeclarationError
 from penstock.local.jars import JarStore
 from penstock.local.progress import Silent
-from penstock.pipeline.compile import compile_pipeline
-from penstock.pipeline.dead_letters import DeadLetters
+from penstock.pipeline.compile import compile_graph, declared
+from penstock.pipeline.dead_letters import DeadLetters, letter_of
+from penstock.pipeline.declare import LATE
+from penstock.pipeline.replay import SAID
 from penstock.pipeline.run import Running
 from penstock.pipeline.session import open_session
 from penstock.settings import load
-from penstock.testing.connectors import GivenRows, KeptRows
+from penstock.testing.connectors import GivenRows, KeptRows, given_rows
 from penstock.testing.marks import CRASH, END, PAUSE, Mark
 
 if TYPE_CHECKING:
@@ -28,14 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.pipeline.declare import Pipeline
-    from penstock.pipeline.plan import Plan
+    from penstock.pipeline.plan import Graph
 
 __all__ = ["Trial"]
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 _FAR = timedelta(days=3650)
-_EXCLUDED = "spark.sql.optimizer.excludedRules"
-_PUSH_DOWN = "org.apache.spark.sql.catalyst.optimizer.PushDownPredicates"
 
 
 class Trial:
@@ -50,15 +50,17 @@ class Trial:
         place = Path(self._folder.name)
         session = spark or _session()
         self._context = Context(session, replace(load(project=place, profile="local"), project=place))
-        self._sources: dict[str, GivenRows] = {}
+        self._given: dict[str, GivenRows] = {}
         self._kept: dict[str, KeptRows] = {}
         self._dead: dict[tuple[str, int], list[dict[str, Any]]] = {}
-        self._plan = self._on_memory(compile_pipeline(pipeline))
-        self._times = {one.name: one.time.column for one in self._plan.sources if one.time}
+        graph = self._on_memory(declared(pipeline))
+        plan = compile_graph(graph, self._context)
+        self._plan = replace(plan, queries=tuple(replace(one, latency="micro-batch") for one in plan.queries))
+        self._times = {one.name: one.time.column for one in graph.sources if one.time}
         self._running: Running | None = None
 
     def given(self, source: str, rows: Sequence[dict[str, Any] | Mark], at: str | datetime | None = None) -> Self:
-        """Give rows to a source; those without an event time get the time `at`."""
+        """Give rows to a source or table; those of a source without an event time get the time `at`."""
         connector = self._known(source)
         time = self._times.get(source)
         stamp = {time: _moment(at).isoformat()} if at is not None and time else {}
@@ -70,7 +72,8 @@ class Trial:
             if batch:
                 connector.add(batch)
                 batch = []
-                self._process()
+                if self._plan.graph.source(source):
+                    self._process()
             if item is CRASH:
                 self.crash()
             elif item is END:
@@ -79,8 +82,7 @@ class Trial:
 
     def advance(self, to: str | datetime) -> Self:
         """Move event time of every source without giving a row."""
-        for name, column in self._times.items():
-            self._sources[name].add([], (column, _moment(to)))
+        self._begun().tick(_moment(to))
         self._process()
         return self
 
@@ -97,6 +99,8 @@ class Trial:
 
     def rows(self, flow: str) -> list[dict[str, Any]]:
         """What a flow has given so far."""
+        if flow.endswith(LATE) and self._running is not None:
+            self._running.settle()
         if flow not in self._kept:
             raise DeclarationError(
                 f"No sink hangs on {flow!r}.",
@@ -136,19 +140,14 @@ class Trial:
         self._folder.cleanup()
 
     def _process(self) -> None:
-        if self._running is None:
-            self._running = self._begin()
-        self._running.process_all()
+        self._begun().process_all()
 
-    def _begin(self) -> Running:
-        """Start without the rule that moves filters below the watermark: a flow's filter would eat the ticks there."""
-        conf = self._context.spark.conf
-        before = conf.get(_EXCLUDED, "")
-        conf.set(_EXCLUDED, _PUSH_DOWN)
-        try:
-            return Running(self._plan, self._context, {"processingTime": "0 seconds"}, self._letters).begin()
-        finally:
-            conf.set(_EXCLUDED, before or "")
+    def _begun(self) -> Running:
+        if self._running is None:
+            trigger = {"processingTime": "0 seconds"}
+            running = Running(self._plan, self._context, trigger, letters=self._letters, ticks_always=True)
+            self._running = running.begin()
+        return self._running
 
     def _letters(self, *known: Any) -> DeadLetters:
         kept = self._dead
@@ -157,35 +156,46 @@ class Trial:
             """Dead letters kept here instead of in Kafka."""
 
             def publish(self, record: dict[str, Any]) -> int:
-                """Keep a batch's letters; one that comes again takes the place of its first try."""
-                found = [letter for _, letter in self.letters(record)]
-                kept[self.query.name, record["batch"]] = found
-                return len(found)
+                """Keep a batch's letters and late rows; a batch that comes again takes the place of its first try."""
+                letters = []
+                for found in self.found(record):
+                    sink = self.plan.graph.late_sink(found.stage) if found.rule == "late" else None
+                    if sink is not None:
+                        sink.connector.write_batch(found.rows.drop(ORIGIN, SAID), record["batch"], self.context)
+                        continue
+                    rows = found.rows.select(ORIGIN, SAID).collect()
+                    letters += [letter_of(row, found, self.plan.name)[1] for row in rows]
+                kept[self.query.name, record["batch"]] = letters
+                return len(letters)
 
         return Kept(*known)
 
-    def _on_memory(self, plan: Plan) -> Plan:
-        sources = []
-        for source in plan.sources:
-            folder = Path(self._folder.name) / "given" / source.name
-            folder.mkdir(parents=True)
-            self._sources[source.name] = GivenRows(source.name, source.connector, str(folder))
-            sources.append(replace(source, connector=self._sources[source.name]))
-        queries = []
-        for query in plan.queries:
-            kept = self._kept.setdefault(query.output, KeptRows(query.sink.connector))
-            if kept.real is query.sink.connector:
-                queries.append(replace(query, sink=replace(query.sink, connector=kept)))
-        return replace(plan, sources=tuple(sources), queries=tuple(queries))
+    def _on_memory(self, graph: Graph) -> Graph:
+        for source in graph.sources:
+            self._given[source.name] = given_rows(source.name, source.connector, self._context, table=False)
+        for table in graph.tables:
+            self._given[table.name] = given_rows(table.name, table.connector, self._context, table=True)
+        for sink in graph.sinks:
+            self._kept.setdefault(sink.flow, KeptRows(sink.connector))
+        return replace(
+            graph,
+            sources=tuple(replace(one, connector=self._given[one.name]) for one in graph.sources),
+            tables=tuple(replace(one, connector=self._given[one.name]) for one in graph.tables),
+            sinks=tuple(
+                replace(one, connector=self._kept[one.flow])
+                for one in graph.sinks
+                if self._kept[one.flow].real is one.connector
+            ),
+        )
 
     def _known(self, source: str) -> GivenRows:
-        if source not in self._sources:
+        if source not in self._given:
             raise DeclarationError(
-                f"The pipeline has no source {source!r}.",
+                f"The pipeline has no source or table {source!r}.",
                 code="trial-unknown",
-                remedy=f"Give rows to one of {', '.join(sorted(self._sources))}.",
+                remedy=f"Give rows to one of {', '.join(sorted(self._given))}.",
             )
-        return self._sources[source]
+        return self._given[source]
 
 
 def _session() -> SparkSession:

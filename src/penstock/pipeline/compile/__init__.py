@@ -1,5 +1,27 @@
-"""Compile: a Pipeline becomes a Plan through an ordered tuple of small steps."""
+"""Compile: a Pipeline becomes a Plan: first its declarations are checked, then what Spark makes of its flows."""
 
-from penstock.pipeline.compile.steps import STEPS, compile_pipeline
+from __future__ import annotations
 
-__all__ = ["STEPS", "compile_pipeline"]
+from typing import TYPE_CHECKING
+
+from penstock.pipeline.compile.steps import STEPS, declared
+
+if TYPE_CHECKING:
+    from penstock.connectors.base import Context
+    from penstock.pipeline.declare import Pipeline
+    from penstock.pipeline.plan import Graph, Plan
+
+__all__ = ["STEPS", "compile_graph", "compile_pipeline", "declared"]
+
+
+def compile_pipeline(pipeline: Pipeline, context: Context) -> Plan:
+    """Both halves: the declarations, then the analysis and the cut into queries."""
+    return compile_graph(declared(pipeline), context)
+
+
+def compile_graph(graph: Graph, context: Context) -> Plan:
+    """The second half, which needs Spark."""
+    from penstock.pipeline.compile.analyse import analyse
+    from penstock.pipeline.compile.cut import cut
+
+    return cut(graph, analyse(graph, context), context)

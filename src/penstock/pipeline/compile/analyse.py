@@ -1,81 +1,118 @@
-"""The second half: Spark's analyzer over the real plan, before anything runs."""
+"""Spark's analyzer over every flow, before anything runs: columns and types, state and its bounds."""
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DeclarationError
-from penstock.pipeline.build import STATEFUL, Build
-from penstock.pipeline.failure import told_at
+from penstock.pipeline.build import Build
+from penstock.pipeline.spark_plan import DELAY, children, described, states
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.connectors.base import Context
-    from penstock.pipeline.declare import Flow
-    from penstock.pipeline.plan import Plan, Query
+    from penstock.pipeline.declare import Flow, Place
+    from penstock.pipeline.plan import Graph
 
-__all__ = ["analyse"]
-
-_BOUND_IT = (
-    'Give the source an event time (time=ps.EventTime(…)) and group by a window of it, or let the flow emit="changes".'
-)
-_STATE = re.compile(rf"\b({'|'.join(STATEFUL)})\b")
+__all__ = ["Facts", "analyse"]
 
 
-def analyse(plan: Plan, context: Context) -> dict[str, str]:
-    """Columns and types of every query's output, as DDL; refuses what Spark would refuse at the start, or worse."""
-    build = Build(plan, context)
-    return {query.name: _checked(plan, build, query) for query in plan.queries}
+@dataclass(frozen=True)
+class Facts:
+    """What Spark makes of a source or flow."""
+
+    rows: DataFrame
+    state: tuple[str, ...]
+    adds_state: bool
 
 
-def _checked(plan: Plan, build: Build, query: Query) -> str:
-    frames = build.frames(query)
-    rows = frames[query.output]
-    flow = next((one for one in plan.flows if one.name == query.output), None)
-    place = flow.place if flow else query.sink.place
-    with told_at(place, f"Spark can't run {query.output!r} as a stream", _BOUND_IT):
-        _ask_spark(rows, query.mode(plan))
-    with told_at(query.sink.place, f"The sink of {query.output!r}", f"Its columns are {', '.join(rows.columns)}."):
-        query.sink.connector.write(rows, build.context)
-    if _state_of(rows) and "EventTimeWatermark" not in _analysed(rows):
-        raise DeclarationError(
-            f"Flow {query.output!r} keeps state that grows without bound.",
-            code="state-unbounded",
-            place=str(place),
-            remedy="Give its source an event time: time=ps.EventTime('column', delay='10 seconds').",
-        )
-    for name in query.flows:
-        _rules_before_state(plan.flow(name), frames[name])
-    return str(rows.schema.simpleString())
+def analyse(graph: Graph, context: Context) -> dict[str, Facts]:
+    """The facts of every source and flow; refuses state without bound and rules that come too late."""
+    every = graph.needed(*(one.name for one in graph.sources), *(one.name for one in graph.flows))
+    made = Build(graph, context).streams(every, set())
+    facts: dict[str, Facts] = {}
+    for source in graph.sources:
+        facts[source.name] = Facts(made[source.name], (), adds_state=False)
+    for flow in graph.flows:
+        rows = made[flow.name]
+        kept = states(rows)
+        below = max(len(facts[name].state) if name in facts else 0 for name in flow.inputs)
+        facts[flow.name] = Facts(rows, tuple(map(described, kept)), adds_state=len(kept) > below)
+        if not any(one.unbounded for one in graph.flows if one.name in graph.needed(flow.name)):
+            for state in kept:
+                _bounded(flow, state, context.spark._jvm)
+        if kept:
+            _rules_before_state(flow, kept[0].nodeName())
+    return facts
 
 
-def _ask_spark(rows: DataFrame, mode: str) -> None:
-    """Ask Spark's own checker, which otherwise speaks only at the start of the query."""
-    jvm = rows.sparkSession._jvm
-    assert jvm is not None
-    output = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
-    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
-    checker.checkForStreaming(rows._jdf.queryExecution().analyzed(), output)
+def _bounded(flow: Flow, state: Any, jvm: Any) -> None:
+    """Refuse state that no event time ever takes away."""
+    kind = state.nodeName()
+    if kind == "Aggregate":
+        keys = [one for one in _list(state.groupingExpressions()) if _is_time(one)]
+        if keys:
+            return
+        remedy = "Group by a window of the event time too: F.window('created_at', '10 minutes')."
+    elif kind == "Deduplicate":
+        if any(_is_time(one) for one in _list(state.keys())):
+            return
+        remedy = "Use ps.deduplicated(rows, by=…, within='1 hour')."
+    elif kind == "Join":
+        remedy = _join_remedy(state, jvm)
+        if not remedy:
+            return
+    else:
+        if any(_is_time(one) for child in children(state) for one in _list(child.output())):
+            return
+        remedy = "Give its source an event time: time=ps.EventTime('column', delay='10 seconds')."
+    raise _unbounded(flow.name, flow.place, kind, remedy)
 
 
-def _rules_before_state(flow: Flow, rows: DataFrame) -> None:
+def _join_remedy(join: Any, jvm: Any) -> str:
+    """What a join of two streams lacks, empty if it forgets both sides in time."""
+    left, right = children(join)
+    for side in (left, right):
+        if not any(_is_time(one) for one in _list(side.output())):
+            return "Give both sources an event time: time=ps.EventTime('column', delay='10 seconds')."
+    helper = getattr(getattr(jvm.org.apache.spark.sql.catalyst.analysis, "StreamingJoinHelper$"), "MODULE$")
+    if helper.isWatermarkInJoinKeys(join):
+        return ""
+    at = jvm.scala.Some(1 << 42)
+    for one, other in ((left, right), (right, left)):
+        if helper.getStateValueWatermark(one.outputSet(), other.outputSet(), join.condition(), at).isEmpty():
+            return "Bound it in time: …AND clicked_at BETWEEN shown_at AND shown_at + INTERVAL 30 MINUTES."
+    return ""
+
+
+def _unbounded(name: str, place: Place, kind: str, remedy: str) -> DeclarationError:
+    return DeclarationError(
+        f"Flow {name!r} keeps state that grows without bound ({kind}).",
+        code="state-unbounded",
+        place=str(place),
+        remedy=f"{remedy} If it may grow for ever, say so: @pipeline.flow(unbounded=True).",
+    )
+
+
+def _rules_before_state(flow: Flow, kind: str) -> None:
     """A row that an aggregate made has no origin to quarantine it with."""
-    state = _state_of(rows)
-    if state and any(rule.action == "quarantine" for rule in flow.expectations):
+    if any(rule.action == "quarantine" for rule in flow.expectations):
         raise DeclarationError(
-            f"Flow {flow.name!r} expects something of rows that were computed from many ({state}).",
+            f"Flow {flow.name!r} expects something of rows that were computed from many ({kind}).",
             code="rule-after-state",
             place=str(flow.place),
             remedy="Quarantine the rows that go in, or use the action 'warn' or 'fail' here.",
         )
 
 
-def _analysed(rows: DataFrame) -> str:
-    return str(rows._jdf.queryExecution().analyzed().toString())
+def _is_time(expression: Any) -> bool:
+    try:
+        return bool(expression.metadata().contains(DELAY))
+    except TypeError:  # py4j: an expression that is no attribute has no metadata
+        return False
 
 
-def _state_of(rows: DataFrame) -> str:
-    found = _STATE.search(_analysed(rows))
-    return found[1] if found else ""
+def _list(found: Any) -> list[Any]:
+    return [found.apply(number) for number in range(found.size())]

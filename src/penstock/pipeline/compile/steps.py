@@ -9,29 +9,30 @@ from typing import TYPE_CHECKING
 
 from penstock.connectors.base import GUARANTEES
 from penstock.errors import DeclarationError
-from penstock.pipeline.durations import seconds
-from penstock.pipeline.plan import Plan, Query
+from penstock.pipeline.declare import LATE
+from penstock.pipeline.durations import percentile, seconds
+from penstock.pipeline.plan import Graph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from penstock.pipeline.declare import Flow, Pipeline, Place, Source
+    from penstock.pipeline.declare import EventTime, Flow, Pipeline, Place, Sink, Source, Table
 
-__all__ = ["STEPS", "compile_pipeline"]
+__all__ = ["STEPS", "declared"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LATE = ("drop", "keep")
+_LATE = ("drop", "keep", "update")
+_LATENCY = ("micro-batch", "realtime")
 _EMIT = ("final", "changes")
 _ACTIONS = ("quarantine", "warn", "fail")
 
 
-def compile_pipeline(pipeline: Pipeline) -> Plan:
-    """Check every declaration, then cut the graph into queries."""
+def declared(pipeline: Pipeline) -> Graph:
+    """Check every declaration, one step after the other."""
     for step in STEPS:
         step(pipeline)
     flows = tuple(_in_order(pipeline))
-    queries = tuple(_query(pipeline, number) for number in range(len(pipeline.sinks)))
-    return Plan(pipeline.name, tuple(pipeline.sources), flows, queries)
+    return Graph(pipeline.name, tuple(pipeline.sources), tuple(pipeline.tables), flows, tuple(pipeline.sinks))
 
 
 def names(pipeline: Pipeline) -> None:
@@ -48,8 +49,9 @@ def names(pipeline: Pipeline) -> None:
 
 
 def inputs(pipeline: Pipeline) -> None:
-    """Every parameter and every sink names something that is declared."""
+    """Every parameter names something that is declared."""
     known = {one.name for one in _named(pipeline)}
+    tables = {one.name for one in pipeline.tables}
     for flow in pipeline.flows:
         if not flow.inputs:
             raise _wrong(flow.place, f"Flow {flow.name!r} has no inputs.", "Name its inputs as parameters.")
@@ -58,10 +60,21 @@ def inputs(pipeline: Pipeline) -> None:
                 raise _wrong(
                     flow.place, f"Flow {flow.name!r} asks for {name!r}, which is not declared.", _near(name, known)
                 )
+        if set(flow.inputs) <= tables:
+            raise _wrong(flow.place, f"Flow {flow.name!r} has tables only.", "Give it a stream as an input too.")
+        if flow.returns is not None and len(flow.inputs) != 1:
+            raise _wrong(flow.place, f"{flow.name!r} takes single rows of one stream.", "Give it one parameter.")
+
+
+def outputs(pipeline: Pipeline) -> None:
+    """Every sink hangs on a stream that is declared, and there is one."""
+    streams = {one.name for one in _named(pipeline)} - {one.name for one in pipeline.tables}
+    late = {flow.name + LATE for flow in pipeline.flows}
     for sink in pipeline.sinks:
-        if sink.flow not in known:
-            raise _wrong(sink.place, f"This sink is for {sink.flow!r}, which is not declared.", _near(sink.flow, known))
-    if not pipeline.sinks:
+        if sink.flow not in streams | late:
+            remedy = _near(sink.flow, streams)
+            raise _wrong(sink.place, f"This sink is for {sink.flow!r}, which is not declared as a stream.", remedy)
+    if not any(sink.flow in streams for sink in pipeline.sinks):
         raise _wrong(pipeline.place, "The pipeline has no sink.", "Add one: pipeline.sink(flow, ps.Kafka('topic')).")
 
 
@@ -77,10 +90,15 @@ def cycles(pipeline: Pipeline) -> None:
 
 def options(pipeline: Pipeline) -> None:
     """Every connector's options make sense."""
-    for source in pipeline.sources:
+    read: list[Source | Table] = [*pipeline.sources, *pipeline.tables]
+    for source in read:
         reader = getattr(source.connector, "format", None)
         for problem, remedy in (*source.connector.problems(), *(reader.problems() if reader else ())):
             raise _wrong(source.place, problem, remedy)
+    for table in pipeline.tables:
+        if not table.connector.is_table:
+            remedy = "Declare it with pipeline.source, or read files or a Kafka topic."
+            raise _wrong(table.place, f"The {table.connector.system} connector can't be a table.", remedy)
     for sink in pipeline.sinks:
         for problem, remedy in sink.connector.problems():
             raise _wrong(sink.place, problem, remedy)
@@ -91,13 +109,27 @@ def options(pipeline: Pipeline) -> None:
 def time(pipeline: Pipeline) -> None:
     """Event times have delays that are durations, and late rows a fate that exists."""
     for source in pipeline.sources:
-        if source.time is None:
-            continue
-        if seconds(source.time.delay) is None:
-            remedy = "Write it like '10 seconds' or '1 hour 30 minutes'."
-            raise _wrong(source.place, f"delay={source.time.delay!r} is not a duration.", remedy)
-        if source.time.late not in _LATE:
-            raise _wrong(source.place, f"late={source.time.late!r} is not known.", f"Write one of {', '.join(_LATE)}.")
+        for problem, remedy in _wrong_times(source.time) if source.time else ():
+            raise _wrong(source.place, problem, remedy)
+    keeps = any(one.time is not None and one.time.late != "drop" for one in pipeline.sources)
+    for sink in pipeline.sinks:
+        if sink.flow.endswith(LATE) and not keeps:
+            remedy = "Give the source time=ps.EventTime(…, late='keep')."
+            raise _wrong(sink.place, f"There is no {sink.flow!r}: late rows are dropped.", remedy)
+
+
+def _wrong_times(time: EventTime) -> Iterator[tuple[str, str]]:
+    example = "Write it like '10 seconds' or '1 hour 30 minutes'."
+    if seconds(time.delay) is None and percentile(time.delay) is None:
+        yield f"delay={time.delay!r} is not a duration.", f"{example[:-1]}, or 'p99' to learn it."
+    for name in ("grace", "future", "idle"):
+        value = getattr(time, name)
+        if value is not None and seconds(value) is None:
+            yield f"{name}={value!r} is not a duration.", example
+    if time.late not in _LATE:
+        yield f"late={time.late!r} is not known.", f"Write one of {', '.join(_LATE)}."
+    if (time.late == "update") != (time.grace is not None):
+        yield "late='update' and grace belong together.", "Write both: late='update', grace='1 hour'."
 
 
 def flows(pipeline: Pipeline) -> None:
@@ -112,59 +144,63 @@ def flows(pipeline: Pipeline) -> None:
 
 
 def sinks(pipeline: Pipeline) -> None:
-    """No two sinks write one target, and none promises more than it can give."""
+    """No two sinks write one target, none writes what is read, and none promises more than it can give."""
     seen: dict[str, Place] = {}
+    read = {one.connector.target(): one for one in pipeline.sources}
     for sink in pipeline.sinks:
         target = sink.connector.target()
         if target in seen:
             raise _wrong(
                 sink.place, f"{target} is written already at {seen[target]}.", "Unite the flows, or write another."
             )
+        if target in read:
+            remedy = "Write to another one: what goes out would come in again for ever."
+            raise _wrong(sink.place, f"{target} is what source {read[target].name!r} reads.", remedy)
         seen[target] = sink.place
-        changes = any(flow.name == sink.flow and flow.emit == "changes" for flow in pipeline.flows)
-        if changes and not sink.connector.updates:
-            remedy = 'Use emit="final" on the flow, or write to a sink that takes changes.'
-            raise _wrong(sink.place, f"The {sink.connector.system} sink can't take changes to rows.", remedy)
-        asked, given = sink.guarantee, sink.connector.guarantee
-        if asked is not None and asked not in GUARANTEES:
-            raise _wrong(sink.place, f"{asked!r} is not a guarantee.", f"Write one of {', '.join(GUARANTEES)}.")
-        if asked is not None and GUARANTEES.index(asked) > GUARANTEES.index(given):
-            remedy = f"Ask for {given!r}, or write to a sink that can."
-            raise _wrong(sink.place, f"The {sink.connector.system} sink gives {given}, not {asked}.", remedy)
+        for problem, remedy in _promises(sink):
+            raise _wrong(sink.place, problem, remedy)
 
 
-STEPS: tuple[Callable[[Pipeline], None], ...] = (names, inputs, cycles, options, time, flows, sinks)
+def _promises(sink: Sink) -> Iterator[tuple[str, str]]:
+    asked, system = sink.guarantee, sink.connector.system
+    if asked is not None and asked not in GUARANTEES:
+        yield f"{asked!r} is not a guarantee.", f"Write one of {', '.join(GUARANTEES)}."
+    given = sink.connector.guarantee if sink.latency != "realtime" else "at-least-once"
+    if asked is not None and GUARANTEES.index(asked) > GUARANTEES.index(given):
+        yield f"The {system} sink gives {given}, not {asked}.", f"Ask for {given!r}, or write to a sink that can."
+    if sink.latency not in _LATENCY:
+        yield f"latency={sink.latency!r} is not known.", f"Write one of {', '.join(_LATENCY)}."
+    if sink.latency == "realtime" and not sink.connector.realtime:
+        yield (
+            f"The {system} sink can't be written in real time.",
+            "Write to Kafka or the console, or leave latency out.",
+        )
+    if sink.flow.endswith(LATE) and not sink.connector.takes_late:
+        yield f"The {system} sink can't take late rows.", "Write them to Kafka."
+    if sink.query is not None and not _NAME.fullmatch(sink.query):
+        yield f"{sink.query!r} can't be a query's name.", "Use letters, digits and _."
 
 
-def _named(pipeline: Pipeline) -> list[Source | Flow]:
-    return [*pipeline.sources, *pipeline.flows]
+STEPS: tuple[Callable[[Pipeline], None], ...] = (
+    names,
+    inputs,
+    outputs,
+    cycles,
+    options,
+    time,
+    flows,
+    sinks,
+)
+
+
+def _named(pipeline: Pipeline) -> list[Source | Table | Flow]:
+    return [*pipeline.sources, *pipeline.tables, *pipeline.flows]
 
 
 def _in_order(pipeline: Pipeline) -> list[Flow]:
     by_name = {flow.name: flow for flow in pipeline.flows}
     graph = {flow.name: [name for name in flow.inputs if name in by_name] for flow in pipeline.flows}
     return [by_name[name] for name in TopologicalSorter(graph).static_order()]
-
-
-def _query(pipeline: Pipeline, number: int) -> Query:
-    sink = pipeline.sinks[number]
-    needed = {sink.flow}
-    for flow in reversed(_in_order(pipeline)):
-        if flow.name in needed:
-            needed.update(flow.inputs)
-    kind = sink.connector.system
-    return Query(
-        name=f"{sink.flow}-to-{kind}-{_slug(sink.connector.target())}",
-        sources=tuple(one.name for one in pipeline.sources if one.name in needed),
-        flows=tuple(one.name for one in _in_order(pipeline) if one.name in needed),
-        output=sink.flow,
-        sink=sink,
-        guarantee=sink.guarantee or sink.connector.guarantee,
-    )
-
-
-def _slug(target: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", target.partition(":")[2]).strip("-")
 
 
 def _near(name: str, known: set[str]) -> str:

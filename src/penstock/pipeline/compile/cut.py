@@ -1,0 +1,137 @@
+"""Cut the graph into Spark queries: one per stateful branch; sinks that hang on the same rows share one.
+
+A query is named after its anchor: the source, or the flow that keeps state, at the head of the stateless chain that its
+sinks hang on. So its name, and with it its checkpoint, stays when a sink is added or taken away.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import DeclarationError
+from penstock.pipeline.compile.realtime import blockers
+from penstock.pipeline.declare import LATE
+from penstock.pipeline.failure import told_at
+from penstock.pipeline.plan import Plan, Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from penstock.connectors.base import Context
+    from penstock.pipeline.compile.analyse import Facts
+    from penstock.pipeline.declare import Sink
+    from penstock.pipeline.plan import Graph
+
+__all__ = ["cut"]
+
+_EMIT_ALL = (
+    'Give the source an event time (time=ps.EventTime(…)) and group by a window of it, or let the flow emit="changes".'
+)
+
+
+def cut(graph: Graph, facts: dict[str, Facts], context: Context) -> Plan:
+    """Group the sinks into queries, then ask Spark whether it would run each."""
+    groups: dict[str, list[Sink]] = {}
+    for sink in graph.sinks:
+        if not sink.flow.endswith(LATE):
+            groups.setdefault(_name(graph, facts, sink), []).append(sink)
+    return Plan(graph, tuple(_query(graph, facts, context, name, sinks) for name, sinks in groups.items()))
+
+
+def _name(graph: Graph, facts: dict[str, Facts], sink: Sink) -> str:
+    if sink.query is not None:
+        return sink.query
+    if sink.latency == "realtime" or not sink.connector.shared:
+        return f"{sink.flow}-to-{sink.connector.system}-{_slug(sink.connector.target())}"
+    anchor = _chain(graph, facts, sink.flow)[-1]
+    changes = _mode(graph, facts, sink.flow) == "update"
+    says_so = any(one.name == anchor and one.emit == "changes" for one in graph.flows)
+    return f"{anchor}-changes" if changes and not says_so and not _corrected(graph, facts, sink.flow) else anchor
+
+
+def _chain(graph: Graph, facts: dict[str, Facts], name: str) -> list[str]:
+    """The flow, and what it is made of one by one, as far as nothing but single rows is looked at."""
+    chain = [name]
+    while graph.source(chain[-1]) is None and not facts[chain[-1]].adds_state:
+        streams = [one for one in graph.flow(chain[-1]).inputs if one in facts]
+        if len(streams) != 1:
+            break
+        chain.append(streams[0])
+    return chain
+
+
+def _query(graph: Graph, facts: dict[str, Facts], context: Context, name: str, sinks: list[Sink]) -> Query:
+    chains = [_chain(graph, facts, sink.flow) for sink in sinks]
+    root = next(one for one in chains[0] if all(one in chain for chain in chains))
+    needed = graph.needed(*(sink.flow for sink in sinks))
+    made = Query(
+        name=name,
+        root=root,
+        sources=tuple(one.name for one in graph.sources if one.name in needed),
+        flows=tuple(one.name for one in graph.flows if one.name in needed),
+        sinks=tuple(sinks),
+        mode=_mode(graph, facts, sinks[0].flow),
+        latency=sinks[0].latency,
+        columns=str(facts[root].rows.schema.simpleString()),
+        state=facts[root].state,
+    )
+    made = replace(made, blockers=blockers(graph, made, facts))
+    _refuse(graph, made, facts, context)
+    return made
+
+
+def _mode(graph: Graph, facts: dict[str, Facts], flow: str) -> str:
+    """Spark's output mode: a row once when it is final, or at every change."""
+    needed = graph.needed(flow)
+    changes = any(one.name in needed and one.emit == "changes" for one in graph.flows)
+    return "update" if facts[flow].state and (changes or _corrected(graph, facts, flow)) else "append"
+
+
+def _corrected(graph: Graph, facts: dict[str, Facts], flow: str) -> bool:
+    """Whether late rows correct what was emitted."""
+    needed = graph.needed(flow)
+    late = any(one.time is not None and one.time.late == "update" for one in graph.sources if one.name in needed)
+    return late and bool(facts[flow].state)
+
+
+def _refuse(graph: Graph, query: Query, facts: dict[str, Facts], context: Context) -> None:
+    """Say now, at the user's line, what Spark would say at the start."""
+    rows = facts[query.root].rows
+    flow = next((one for one in graph.flows if one.name == query.root), None)
+    with told_at(
+        flow.place if flow else query.sinks[0].place, f"Spark can't run {query.root!r} as a stream", _EMIT_ALL
+    ):
+        _ask_spark(rows, query.mode)
+    for sink in query.sinks:
+        columns = facts[sink.flow].rows
+        with told_at(sink.place, f"The sink of {sink.flow!r}", f"Its columns are {', '.join(columns.columns)}."):
+            sink.connector.write(columns, context)
+        if query.mode == "update" and not sink.connector.updates:
+            raise DeclarationError(
+                f"The {sink.connector.system} sink can't take changes to rows.",
+                code="sink-appends",
+                place=str(sink.place),
+                remedy='Use emit="final" on the flow, or write to a sink that takes changes.',
+            )
+    if query.realtime and query.blockers:
+        raise DeclarationError(
+            f"{query.root!r} can't run in real time: it is blocked by {query.blockers[0]}",
+            code="realtime-blocked",
+            place=str(query.sinks[0].place),
+            remedy="Rewrite it so, or leave latency out.",
+        )
+
+
+def _ask_spark(rows: DataFrame, mode: str) -> None:
+    """Ask Spark's own checker, which otherwise speaks only at the start of the query."""
+    jvm = rows.sparkSession._jvm
+    assert jvm is not None
+    output = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    checker.checkForStreaming(rows._jdf.queryExecution().analyzed(), output)
+
+
+def _slug(target: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", target.partition(":")[2]).strip("-")

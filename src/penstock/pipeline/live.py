@@ -1,0 +1,118 @@
+"""One query while it runs: how it is started, and what it has told so far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from penstock.pipeline import progress
+from penstock.pipeline.checkpoint import watermark_of, with_logs
+from penstock.pipeline.fan_out import FanOut
+from penstock.pipeline.idle import IdleClock
+from penstock.pipeline.ticks import EXCLUDED, PUSH_DOWN, Ticks
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from pyspark.sql.streaming import StreamingQuery
+
+    from penstock.pipeline.build import Build
+    from penstock.pipeline.dead_letters import DeadLetters
+    from penstock.pipeline.plan import Query
+
+__all__ = ["Live"]
+
+REALTIME_BATCH = "30 seconds"
+
+
+class Live:
+    """A query, its stream, its publisher, its last record and its totals."""
+
+    stream: StreamingQuery
+    letters: DeadLetters
+
+    def __init__(
+        self,
+        query: Query,
+        build: Build,
+        folder: Path,
+        counted: set[str],
+        known: dict[str, Any] | None,
+        *,
+        always: bool = False,
+    ) -> None:
+        self.query = query
+        self.tries = 0
+        self.last: dict[str, Any] | None = None
+        self.totals: Counter[str] = Counter()
+        self._build = build
+        self._checkpoint = folder / "checkpoint"
+        self._counted = counted
+        self._sources = [one for one in build.graph.sources if one.name in query.sources]
+        self._ticks = Ticks(folder / "ticks", always=always)
+        self._idle = IdleClock(self._sources, known)
+        self._fan_out = FanOut(build, query, counted)
+        self._watermark = watermark_of(self._checkpoint)
+
+    @property
+    def in_batch(self) -> bool:
+        """Whether it works on a batch right now."""
+        return bool(self.stream.isActive and self.stream.status["isTriggerActive"])
+
+    def start(self, trigger: dict[str, Any]) -> None:
+        """Start it from its checkpoint."""
+        query, context = self.query, self._build.context
+        rows = self._build.streams(self._build.graph.needed(query.root), self._counted, self._ticks)[query.root]
+        usual = f"{self._build.graph.name}/{query.name}"
+        sink = query.streamed
+        if sink is not None:
+            writer = sink.connector.write(rows, context).queryName(sink.connector.query_name(usual))
+        else:
+            writer = rows.writeStream.foreachBatch(self._fan_out).queryName(usual)
+        if query.realtime and "availableNow" not in trigger:
+            trigger = {"realTime": REALTIME_BATCH}
+        writer = writer.outputMode(query.mode).option("checkpointLocation", str(self._checkpoint))
+        conf = context.spark.conf
+        before = conf.get(EXCLUDED, "")
+        if any(map(self._ticks.wanted, self._sources)):
+            conf.set(EXCLUDED, PUSH_DOWN)
+        try:
+            self.stream = writer.trigger(**trigger).start()
+        finally:
+            conf.set(EXCLUDED, before or "")
+
+    def take(self, told: dict[str, Any]) -> dict[str, Any] | None:
+        """Make a record of what Spark tells of a batch; None if it was no batch."""
+        record = progress.record_of(told)
+        if record["duration_ms"].get("addBatch") is None:
+            return None
+        dead, warned = progress.counts_of(self._fan_out.observed(record["batch"]))
+        record["dead"] |= dead
+        record["warned"] |= warned
+        self.tries = 0
+        record["watermark_before"], self._watermark = self._watermark, record["watermark"]
+        self.last = record
+        count = sum(sum(counts.values()) for counts in record["dead"].values())
+        self.totals.update(batches=1, rows=record["rows"], dead=count, late=record["late"])
+        self._idle.heard(record, self._rows_by_source(record))
+        return record
+
+    def tick_all(self, moment: datetime) -> None:
+        """Move the time of all sources."""
+        for source in self._sources:
+            if self._ticks.wanted(source):
+                self._ticks.add(source.name, moment)
+
+    def move_idle(self) -> None:
+        """Move the time of the sources that are silent."""
+        for name, moment in self._idle.due():
+            self._ticks.add(name, moment)
+
+    def _rows_by_source(self, record: dict[str, Any]) -> dict[str, int]:
+        told = with_logs(record, self._checkpoint)["sources"]
+        return {
+            source.name: sum(one["rows"] for one in told if one["end"] and source.connector.recognises(one))
+            for source in self._sources
+            if source.time and source.time.idle
+        }

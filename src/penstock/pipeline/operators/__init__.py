@@ -1,0 +1,1 @@
+"""What Spark lacks over streams, as plain functions from DataFrame to DataFrame, one per file."""
