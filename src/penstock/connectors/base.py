@@ -57,6 +57,10 @@ class SourceConnector(Connector):
     def stream(self, context: Context) -> DataFrame:
         """The stream, decoded, with the reserved columns."""
 
+    def columns(self, context: Context) -> str:
+        """The columns that a user's function sees, as DDL."""
+        return str(self.stream(context).drop(BAD, ORIGIN)._jdf.schema().toDDL())
+
     def table(self, context: Context) -> DataFrame:
         """All rows as they are now, without the reserved columns; only of connectors with `is_table`."""
         raise NotImplementedError(f"{self.system} is no table")

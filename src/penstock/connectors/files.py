@@ -82,8 +82,12 @@ class Files(SourceConnector, SinkConnector):
         reader = context.spark.read.format(self.kind).options(**self._options()).schema(self._schema(context))
         return reader.load(list(paths))
 
+    def columns(self, context: Context) -> str:
+        """The columns, declared or learnt once."""
+        return self.schema or frozen_schema(context, self.target(), lambda: self._ddl(context))
+
     def _schema(self, context: Context) -> str:
-        columns = self.schema or frozen_schema(context, self.target(), lambda: self._ddl(context))
+        columns = self.columns(context)
         return columns if self.kind == "parquet" else f"{columns}, {_CORRUPT} STRING"
 
     def _ddl(self, context: Context) -> str:

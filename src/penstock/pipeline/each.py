@@ -62,4 +62,5 @@ def _guarded(function: Callable[..., Any], returns: str) -> Callable[[Row], dict
         except Exception as error:  # noqa: BLE001
             return {"rows": [], "error": {"kind": type(error).__name__, "message": str(error)[:_LONGEST]}}
 
+    guarded.__annotations__ = {}  # Spark would choose another kind of function by them
     return guarded

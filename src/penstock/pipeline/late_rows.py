@@ -26,7 +26,7 @@ def late_rows(result: DataFrame, watermark: str) -> Iterator[DataFrame]:
 
     for state in first_states(analysed(result)):
         for child, time, is_window in _inputs(state):
-            given = frame(result, child)
+            given = frame(result, _as_given(child))
             if ORIGIN not in given.columns:
                 continue
             end = F.col(f"`{time}`.end") if is_window else F.col(f"`{time}`")
@@ -40,6 +40,13 @@ def late_rows(result: DataFrame, watermark: str) -> Iterator[DataFrame]:
                 F.first(ORIGIN).alias(ORIGIN), F.min(said).alias("__said"), F.first(F.struct(*shown)).alias("__columns")
             )
             yield once.select(ORIGIN, "__said", "__columns.*")
+
+
+def _as_given(node: Any) -> Any:
+    """The rows as the user gave them to an operator: below what it, or Spark, put together for its state."""
+    names = [node.output().apply(number).name() for number in range(node.output().size())]
+    hidden = len(set(names)) < len(names) or any(name.startswith("__") and name != ORIGIN for name in names)
+    return _as_given(children(node)[0]) if hidden else node
 
 
 def _inputs(state: Any) -> Iterator[tuple[Any, str, bool]]:

@@ -34,10 +34,9 @@ class GivenRows(Memory):
         return self._decoded(context.spark.read.schema(self._schema()).json(self.folder)).drop(BAD, ORIGIN)
 
 
-def given_rows(name: str, real: SourceConnector, context: Context, *, table: bool) -> GivenRows:
+def given_rows(name: str, real: SourceConnector, context: Context) -> GivenRows:
     """Stand for a real connector: its columns are asked of it, its rows are not."""
-    rows = real.table(context) if table else real.stream(context).drop(BAD, ORIGIN)
-    return GivenRows(name, str(rows._jdf.schema().toDDL()), real=real)
+    return GivenRows(name, real.columns(context), real=real)
 
 
 @dataclass(frozen=True)

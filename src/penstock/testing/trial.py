@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from penstock.pipeline.declare import Pipeline
+    from penstock.pipeline.declare import Pipeline, Source, Table
     from penstock.pipeline.plan import Graph
 
 __all__ = ["Trial"]
@@ -53,11 +53,15 @@ class Trial:
         self._given: dict[str, GivenRows] = {}
         self._kept: dict[str, KeptRows] = {}
         self._dead: dict[tuple[str, int], list[dict[str, Any]]] = {}
-        graph = self._on_memory(declared(pipeline))
-        plan = compile_graph(graph, self._context)
+        self._running: Running | None = None
+        try:
+            graph = self._on_memory(declared(pipeline))
+            plan = compile_graph(graph, self._context)
+        except BaseException:
+            self._folder.cleanup()
+            raise
         self._plan = replace(plan, queries=tuple(replace(one, latency="micro-batch") for one in plan.queries))
         self._times = {one.name: one.time.column for one in graph.sources if one.time}
-        self._running: Running | None = None
 
     def given(self, source: str, rows: Sequence[dict[str, Any] | Mark], at: str | datetime | None = None) -> Self:
         """Give rows to a source or table; those of a source without an event time get the time `at`."""
@@ -150,7 +154,7 @@ class Trial:
         return self._running
 
     def _letters(self, *known: Any) -> DeadLetters:
-        kept = self._dead
+        kept, sinks = self._dead, self._kept
 
         class Kept(DeadLetters):
             """Dead letters kept here instead of in Kafka."""
@@ -158,23 +162,25 @@ class Trial:
             def publish(self, record: dict[str, Any]) -> int:
                 """Keep a batch's letters and late rows; a batch that comes again takes the place of its first try."""
                 letters = []
+                late: dict[str, list[dict[str, Any]]] = {}
                 for found in self.found(record):
-                    sink = self.plan.graph.late_sink(found.stage) if found.rule == "late" else None
-                    if sink is not None:
-                        sink.connector.write_batch(found.rows.drop(ORIGIN, SAID), record["batch"], self.context)
+                    if found.rule == "late" and self.plan.graph.late_sink(found.stage):
+                        rows = found.rows.drop(ORIGIN, SAID).collect()
+                        late.setdefault(found.stage, []).extend(row.asDict(recursive=True) for row in rows)
                         continue
                     rows = found.rows.select(ORIGIN, SAID).collect()
                     letters += [letter_of(row, found, self.plan.name)[1] for row in rows]
+                for stage, rows_late in late.items():
+                    sinks[stage + LATE].batches[record["batch"]] = rows_late
                 kept[self.query.name, record["batch"]] = letters
                 return len(letters)
 
         return Kept(*known)
 
     def _on_memory(self, graph: Graph) -> Graph:
-        for source in graph.sources:
-            self._given[source.name] = given_rows(source.name, source.connector, self._context, table=False)
-        for table in graph.tables:
-            self._given[table.name] = given_rows(table.name, table.connector, self._context, table=True)
+        read: list[Source | Table] = [*graph.sources, *graph.tables]
+        for one in read:
+            self._given[one.name] = given_rows(one.name, one.connector, self._context)
         for sink in graph.sinks:
             self._kept.setdefault(sink.flow, KeptRows(sink.connector))
         return replace(

@@ -80,6 +80,8 @@ def _join_remedy(join: Any, jvm: Any) -> str:
     helper = getattr(getattr(jvm.org.apache.spark.sql.catalyst.analysis, "StreamingJoinHelper$"), "MODULE$")
     if helper.isWatermarkInJoinKeys(join):
         return ""
+    if join.joinType().sql() == "FULL OUTER" and "isnotnull(" not in join.condition().toString():
+        return "Spark would match rows without a key: add …AND key IS NOT NULL to the condition."
     at = jvm.scala.Some(1 << 42)
     for one, other in ((left, right), (right, left)):
         if helper.getStateValueWatermark(one.outputSet(), other.outputSet(), join.condition(), at).isEmpty():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
 
 from penstock.errors import DeclarationError
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
 
 __all__ = ["count_window"]
+
+_MICROS = "__micros"
+_ROW = "__row"
+_EXACT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
 def count_window(rows: DataFrame, by: str | Sequence[str], size: int, timeout: str) -> DataFrame:
@@ -38,38 +43,49 @@ def count_window(rows: DataFrame, by: str | Sequence[str], size: int, timeout: s
             remedy="Write size=10, timeout='5 minutes'.",
         )
     keys = [by] if isinstance(by, str) else list(by)
-    kinds = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-    whole = ", ".join(f"`{name}` {kind}" for name, kind in kinds.items())
-    key = ", ".join(f"`{name}` {kinds[name]}" for name in keys)
-    return rows.groupBy(*keys).transformWithState(
-        statefulProcessor=_CountWindow(keys, list(kinds).index(time), size, int(length * 1000), whole),
-        outputStructType=f"{key}, rows ARRAY<STRUCT<{whole}>>, count INT, start TIMESTAMP, end TIMESTAMP,"
-        " closed_by STRING",
+    key = ", ".join(f"`{name}` {rows.schema[name].dataType.simpleString()}" for name in keys)
+    # Through Python and its state a row is text, so that every type comes back as it was.
+    texts = rows.select(
+        *keys,
+        F.unix_micros(time).alias(_MICROS),
+        F.to_json(F.struct(*rows.columns), _EXACT).alias(_ROW),
+        F.col(time),
+    )
+    closed = texts.groupBy(*keys).transformWithState(
+        statefulProcessor=_CountWindow(keys, size, int(length * 1000)),
+        outputStructType=f"{key}, {_ROW} ARRAY<STRING>, start BIGINT, end BIGINT, closed_by STRING",
         outputMode="Append",
         timeMode="EventTime",
+    )
+    columns = str(rows._jdf.schema().toDDL())
+    return closed.select(
+        *keys,
+        F.transform(_ROW, lambda row: F.from_json(row, columns, _EXACT)).alias("rows"),
+        F.size(_ROW).alias("count"),
+        F.timestamp_micros("start").alias("start"),
+        F.timestamp_micros("end").alias("end"),
+        "closed_by",
     )
 
 
 class _CountWindow(StatefulProcessor):
-    """The open window of one key: its rows, and the timer that closes it."""
+    """The open window of one key: its rows as time and text, and the timer that closes it."""
 
-    def __init__(self, keys: list[str], time: int, size: int, timeout_ms: int, schema: str) -> None:
+    def __init__(self, keys: list[str], size: int, timeout_ms: int) -> None:
         self._keys = keys
-        self._time = time
         self._size = size
         self._timeout_ms = timeout_ms
-        self._schema = schema
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
         self._handle = handle
-        self._open = handle.getListState("open", self._schema)
+        self._open = handle.getListState("open", f"{_MICROS} BIGINT, {_ROW} STRING")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         """Fill the window, closing it whenever it is full."""
-        waiting = [tuple(row) for row in self._open.get()] if self._open.exists() else []
+        waiting = self._waiting()
         first = waiting[:1]
-        waiting += self._in_order(tuple(row) for row in rows)
+        waiting += sorted((row[_MICROS], row[_ROW]) for row in rows)
         while len(waiting) >= self._size:
             yield self._closed(key, waiting[: self._size], "size")
             waiting = waiting[self._size :]
@@ -77,7 +93,7 @@ class _CountWindow(StatefulProcessor):
             for timer in list(self._handle.listTimers()):
                 self._handle.deleteTimer(timer)
             if waiting:
-                self._handle.registerTimer(int(waiting[0][self._time].timestamp() * 1000) + self._timeout_ms)
+                self._handle.registerTimer(waiting[0][0] // 1000 + self._timeout_ms)
         if waiting:
             self._open.put(waiting)
         else:
@@ -86,17 +102,17 @@ class _CountWindow(StatefulProcessor):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
         """Close a window that did not fill in time."""
         if self._open.exists():
-            yield self._closed(key, [tuple(row) for row in self._open.get()], "timeout")
+            yield self._closed(key, self._waiting(), "timeout")
             self._open.clear()
 
     def close(self) -> None:
         """Nothing to do."""
 
-    def _in_order(self, rows: Any) -> list[Any]:
-        return sorted(rows, key=lambda row: row[self._time])
+    def _waiting(self) -> list[tuple[int, str]]:
+        return [(row[0], row[1]) for row in self._open.get()] if self._open.exists() else []
 
-    def _closed(self, key: Any, rows: list[Any], by: str) -> Row:
-        ordered = self._in_order(rows)
-        start, end = ordered[0][self._time], ordered[-1][self._time]
+    def _closed(self, key: Any, rows: list[tuple[int, str]], by: str) -> Row:
+        ordered = sorted(rows)
         named = dict(zip(self._keys, key, strict=True))
-        return Row(**named, rows=ordered, count=len(ordered), start=start, end=end, closed_by=by)
+        texts = [text for _, text in ordered]
+        return Row(**named, **{_ROW: texts}, start=ordered[0][0], end=ordered[-1][0], closed_by=by)

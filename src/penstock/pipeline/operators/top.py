@@ -21,8 +21,8 @@ def top(rows: DataFrame, count: int, by: str, within: str | Sequence[str] = "win
     from pyspark.sql import functions as F  # noqa: N812
 
     groups = [within] if isinstance(within, str) else list(within)
-    others = [name for name in rows.columns if name not in groups]
-    row = F.struct(F.col(by), *others)
+    others = [by, *(name for name in rows.columns if name not in (*groups, by))]
+    row = F.struct(*others)
     best = F.max_by(row, row, count) if count > 1 else F.array(F.max(row))
     ranked = rows.filter(F.col(by).isNotNull()).groupBy(*groups).agg(best.alias("__best"))
     out = ranked.select(*groups, F.posexplode("__best").alias("__at", "__row"))
