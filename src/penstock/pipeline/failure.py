@@ -68,7 +68,8 @@ def explained(error: Exception, query: Query) -> PenstockError:
             place=place,
             remedy="Create it: penstock topics create NAME",
         )
-    first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    raised = re.findall(r"^\s*((?:\w+\.)*\w*(?:Error|Exception): .*)$", text, re.MULTILINE)
+    first = raised[-1] if raised else next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     return TransientError(
         f"Query {query.name!r} stopped: {first[:400]}",
         code="query-stopped",

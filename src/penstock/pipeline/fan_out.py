@@ -62,9 +62,5 @@ class FanOut:
 
 def _counts(observation: Observation) -> dict[str, int]:
     """What was counted; nothing if Spark left an empty branch out."""
-    row = observation._jo.getRowOrEmpty()  # type: ignore[union-attr]
-    if row.isEmpty():
-        return {}
-    found = row.get()
-    names = found.schema().fieldNames()
-    return {str(name): int(found.get(number)) for number, name in enumerate(names)}
+    told = observation._jo is not None and observation._jo.future().isCompleted()
+    return {name: int(count) for name, count in observation.get.items()} if told else {}

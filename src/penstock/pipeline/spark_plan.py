@@ -16,6 +16,7 @@ __all__ = ["DELAY", "analysed", "carried", "children", "described", "first_state
 
 DELAY = "spark.watermarkDelayMs"  # Spark's mark on the column that is the event time
 _STATEFUL = re.compile(r"Aggregate|Distinct|Deduplicate\w*|TransformWithState\w*|FlatMapGroups\w*WithState|GlobalLimit")
+_PASSING = re.compile(r"^[~!']+|#\d+L?|-T\d+ms")
 _WINDOW = re.compile(r"named_struct\(start, .*? AS (?:session_)?window")
 
 
@@ -51,10 +52,16 @@ def first_states(node: Any) -> list[Any]:
 
 def described(state: Any) -> str:
     """What an operator keeps, without the numbers that differ from start to start."""
-    text = state.simpleString(1000)
-    if state.nodeName() == "Aggregate":
-        text += "".join(_WINDOW.findall(children(state)[0].toString()))
-    return re.sub(r"#\d+L?|-T\d+ms|, \d+$", "", str(text))
+    text = _PASSING.sub("", str(state.simpleString(1000)))
+    return text + _lengths(str(children(state)[0].toString())) if state.nodeName() == "Aggregate" else text
+
+
+def _lengths(plan: str) -> str:
+    """How long the windows are that a plan puts its rows into, and how far apart."""
+    found = "".join(_WINDOW.findall(_PASSING.sub("", plan)))
+    micros = sorted({int(number) for number in re.findall(r"\b\d{4,}\b", found)})
+    lengths = [f"{number / 1_000_000:g} seconds" for number in micros] + re.findall(r"cast\((.+?) as interval\)", found)
+    return f" over {', '.join(dict.fromkeys(lengths))}" if lengths else ""
 
 
 def frame(rows: DataFrame, plan: Any) -> DataFrame:
