@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from penstock.connectors.base import Context
 from penstock.pipeline.build import Build, stage_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Observation
+    from pyspark.sql import Column, DataFrame
 
     from penstock.pipeline.plan import Query
 
@@ -27,28 +28,24 @@ class FanOut:
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Write one batch."""
         context = Context(batch.sparkSession, self._build.context.settings)
-        batch.persist()
-        seen: dict[str, Observation] = {}
-        try:
-            made = self._made(batch, context, seen)
+        with ExitStack() as kept:
+            self._observed[number] = {}
+            made = self._made(_kept(batch, kept), number, context, kept)
             for sink in self._query.sinks:
                 sink.connector.write_batch(made[sink.flow], number, context)
-            self._observed[number] = {name: _counts(one) for name, one in seen.items()}
-        finally:
-            batch.unpersist()
 
     def observed(self, number: int) -> dict[str, dict[str, int]]:
         """What was counted in a batch, asked once."""
         return self._observed.pop(number, {})
 
-    def _made(self, batch: DataFrame, context: Context, seen: dict[str, Observation]) -> dict[str, DataFrame]:
-        from pyspark.sql import Observation
-
+    def _made(self, batch: DataFrame, number: int, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
         def observe(rows: DataFrame, name: str, counts: list[Column]) -> DataFrame:
+            # Spark tells what it observed of a stream, or of a batch that is collected, but not of one that is written.
             if stage_of(name) not in self._counted:
                 return rows
-            seen[name] = Observation(name)
-            return rows.observe(seen[name], *counts)
+            rows = _kept(rows, kept)
+            self._observed[number][name] = rows.agg(*counts).collect()[0].asDict()
+            return rows
 
         query, graph = self._query, self._build.graph
         made = {query.root: batch}
@@ -60,7 +57,8 @@ class FanOut:
         return made
 
 
-def _counts(observation: Observation) -> dict[str, int]:
-    """What was counted; nothing if Spark left an empty branch out."""
-    told = observation._jo is not None and observation._jo.future().isCompleted()
-    return {name: int(count) for name, count in observation.get.items()} if told else {}
+def _kept(rows: DataFrame, until: ExitStack) -> DataFrame:
+    """The rows, computed once as long as the batch is written."""
+    rows.persist()
+    until.callback(rows.unpersist)
+    return rows
