@@ -106,7 +106,7 @@ def spark() -> Iterator[SparkSession]:
     """The one Spark of the test run."""
     store = JarStore()
     store.ensure(["spark"], Silent())
-    session = open_session("tests", store.paths("spark"))
+    session = open_session("tests", store.paths("spark"), master="local[8]")
     yield session
     session.stop()
 

@@ -27,10 +27,11 @@ GUARANTEES = ("at-most-once", "at-least-once", "exactly-once")
 
 @dataclass(frozen=True)
 class Context:
-    """Where a connector works: the session and the settings."""
+    """Where a connector works: the session, the settings, and whether no row may wait for others."""
 
     spark: SparkSession
     settings: Settings
+    realtime: bool = False
 
 
 class Connector(ABC):

@@ -23,6 +23,7 @@ class Console(SinkConnector):
     system: ClassVar = "console"
     summary: ClassVar = "Rows printed batch by batch, for looking only."
     guarantee: ClassVar = "at-least-once"
+    realtime: ClassVar = True
 
     def target(self) -> str:
         """The console can be shared."""

@@ -98,8 +98,9 @@ class Kafka(SourceConnector, SinkConnector):
         """A stream of the topics."""
         reader = context.spark.readStream.format("kafka").options(**reading_options(context), **self._start(context))
         reader = reader.option("subscribePattern" if self.pattern else "subscribe", ",".join(self.topics))
-        reader = reader.option("maxOffsetsPerTrigger", self.rows_per_batch).option("includeHeaders", "true")
-        return self._decoded(reader.options(**self.options).load(), context)
+        limit = {} if context.realtime else {"maxOffsetsPerTrigger": str(self.rows_per_batch)}
+        options = {"includeHeaders": "true", **limit, **self.options}
+        return self._decoded(reader.options(**options).load(), context)
 
     def table(self, context: Context) -> DataFrame:
         """The latest row of each key; a key whose latest value is empty is gone."""
@@ -146,13 +147,14 @@ class Kafka(SourceConnector, SinkConnector):
 
     def write(self, rows: DataFrame, context: Context) -> DataStreamWriter:
         """Spark's own writer."""
-        writer = self.encoded(rows).writeStream.format("kafka").options(**writing_options(context), **self.options)
-        return writer.option("topic", self.topics[0])
+        at_once = {"kafka.linger.ms": "0"} if context.realtime else {}
+        options = {**writing_options(context), **at_once, **self.options, "topic": self.topics[0]}
+        return self.encoded(rows).writeStream.format("kafka").options(**options)
 
     def write_batch(self, rows: DataFrame, number: int, context: Context) -> None:
         """The same writer, for a batch."""
-        writer = self.encoded(rows).write.format("kafka").options(**writing_options(context), **self.options)
-        writer.option("topic", self.topics[0]).save()
+        options = {**writing_options(context), **self.options, "topic": self.topics[0]}
+        self.encoded(rows).write.format("kafka").options(**options).save()
 
     def encoded(self, rows: DataFrame) -> DataFrame:
         """Rows as values, the key column as key."""

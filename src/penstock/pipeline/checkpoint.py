@@ -12,17 +12,18 @@ if TYPE_CHECKING:
 __all__ = ["committed_without_record", "watermark_of", "with_logs"]
 
 
-def committed_without_record(checkpoint: Path, known: set[int], stages: set[str]) -> list[dict[str, Any]]:
+def committed_without_record(checkpoint: Path, known: list[dict[str, Any]], stages: set[str]) -> list[dict[str, Any]]:
     """Batches that ended while nobody wrote their record: their offsets, and that any stage may have dead rows."""
     commits = {int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")}
-    last = max(known, default=-1)
+    last = max((one["batch"] for one in known), default=-1)
+    ends = {one["batch"]: [source["end"] for source in one["sources"]] for one in known[-1:]}
     return [
         {
             "batch": number,
             "dead": {stage: {"unknown": 1} for stage in stages},
             "late": 1,
             "watermark_before": _watermark(checkpoint, number - 1),
-            "sources": _ranges(checkpoint, number),
+            "sources": _ranges(checkpoint, number, ends),
         }
         for number in sorted(commits)
         if number > last
@@ -43,9 +44,14 @@ def _watermark(checkpoint: Path, number: int) -> str | None:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def _ranges(checkpoint: Path, number: int) -> list[dict[str, Any]]:
+def _ranges(checkpoint: Path, number: int, ends: dict[int, list[Any]]) -> list[dict[str, Any]]:
+    """Where a batch begins and ends; not every batch before it needs to have left its offsets."""
     end = _offsets(checkpoint, number)
-    begin = _offsets(checkpoint, number - 1) or [None] * len(end)
+    before = max(
+        (int(one.name) for one in (checkpoint / "offsets").glob("[0-9]*") if int(one.name) < number), default=-1
+    )
+    known = max(ends, default=-1)
+    begin = ends[known] if known >= before and ends else _offsets(checkpoint, before) or [None] * len(end)
     return [{"begin": one, "end": other} for one, other in zip(begin, end, strict=True)]
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipeline import progress
+from penstock.pipeline.build import Build
 from penstock.pipeline.checkpoint import watermark_of, with_logs
+from penstock.pipeline.durations import seconds
 from penstock.pipeline.fan_out import FanOut
 from penstock.pipeline.idle import IdleClock
 from penstock.pipeline.ticks import EXCLUDED, PUSH_DOWN, Ticks
@@ -17,13 +20,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming import StreamingQuery
 
-    from penstock.pipeline.build import Build
     from penstock.pipeline.dead_letters import DeadLetters
     from penstock.pipeline.plan import Query
 
 __all__ = ["Live"]
 
-REALTIME_BATCH = "30 seconds"
+_REALTIME_BATCH = "30 seconds"  # its end is a pause; its records and dead letters come then
 
 
 class Live:
@@ -62,16 +64,19 @@ class Live:
 
     def start(self, trigger: dict[str, Any]) -> None:
         """Start it from its checkpoint."""
-        query, context = self.query, self._build.context
-        rows = self._build.streams(self._build.graph.needed(query.root), self._counted, self._ticks)[query.root]
-        usual = f"{self._build.graph.name}/{query.name}"
+        query, build = self.query, self._build
+        context = replace(build.context, realtime=query.realtime and "availableNow" not in trigger)
+        made = Build(build.graph, context, build.delays)
+        rows = made.streams(build.graph.needed(query.root), self._counted, self._ticks)[query.root]
+        usual = f"{build.graph.name}/{query.name}"
         sink = query.streamed
         if sink is not None:
             writer = sink.connector.write(rows, context).queryName(sink.connector.query_name(usual))
         else:
             writer = rows.writeStream.foreachBatch(self._fan_out).queryName(usual)
-        if query.realtime and "availableNow" not in trigger:
-            trigger = {"realTime": REALTIME_BATCH}
+        if context.realtime:
+            every = trigger["processingTime"]
+            trigger = {"realTime": every if (seconds(every) or 0) > 0 else _REALTIME_BATCH}
         writer = writer.outputMode(query.mode).option("checkpointLocation", str(self._checkpoint))
         conf = context.spark.conf
         before = conf.get(EXCLUDED, "")

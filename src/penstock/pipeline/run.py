@@ -130,11 +130,15 @@ class Running:
         """Stop every query after the batch it is in, and publish the dead rows that are left."""
         self._begun.set()
         deadline = time.monotonic() + _STOP_SECONDS
+        logged = self.context.spark.sparkContext
         for live in self._live.values():
-            # A real-time batch lasts long by design: its rows are out already, and its end repeats none but the last.
+            # A real-time batch lasts long by design: it is cut off, and its rows come again after the next start.
             while not live.query.realtime and live.in_batch and time.monotonic() < deadline:
                 time.sleep(0.05)
+            if live.query.realtime:
+                logged.setLogLevel("OFF")  # Spark reports every task that it cuts off as an error
             live.stream.stop()
+            logged.setLogLevel("ERROR")
         self.close()
 
     def abandon(self) -> None:
@@ -194,8 +198,7 @@ class Running:
     def _left_over(self, query: Query, stages: set[str]) -> list[dict[str, Any]]:
         """Batches of earlier runs whose dead rows may not be published yet."""
         known = self.state.progress(query.name)
-        numbers = {one["batch"] for one in known}
-        unknown = committed_without_record(self.state.checkpoint(query.name), numbers, stages)
+        unknown = committed_without_record(self.state.checkpoint(query.name), known, stages)
         return [one for one in (*known, *unknown) if one["dead"] or one["late"]]
 
     def _anything_failed(self) -> bool:

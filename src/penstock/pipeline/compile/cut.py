@@ -72,7 +72,8 @@ def _query(graph: Graph, facts: dict[str, Facts], context: Context, name: str, s
         sources=tuple(one.name for one in graph.sources if one.name in needed),
         flows=tuple(one.name for one in graph.flows if one.name in needed),
         sinks=tuple(sinks),
-        mode=_mode(graph, facts, sinks[0].flow),
+        # Real-time mode takes nothing but update, which for rows that do not change is the same as append.
+        mode="update" if sinks[0].latency == "realtime" else _mode(graph, facts, sinks[0].flow),
         latency=sinks[0].latency,
         columns=str(facts[root].rows.schema.simpleString()),
         state=facts[root].state,
