@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from generate import orders
 
 from penstock.broker import LATEST, Producer, Topics, read
+from penstock.cli.live import Recent, watch
 from penstock.cli.pipelines import open_context
 from penstock.cli.render import show, show_error, table, working
 from penstock.errors import PenstockError
@@ -67,26 +68,34 @@ def flow(settings: Settings, wanted: int) -> None:
     show(f"\n{plan.as_text()}\n")
     running = start(plan, context)
     stop = threading.Event()
+    recent = Recent()
+    enough = threading.Event()
     helpers = [
         threading.Thread(target=send, args=(settings.kafka, stop), daemon=True),
-        threading.Thread(target=show_dead, args=(settings.kafka, plan.dead_letters), daemon=True),
+        threading.Thread(target=show_dead, args=(settings.kafka, plan.dead_letters, recent), daemon=True),
+        threading.Thread(target=show_metrics, args=(settings.kafka, recent, wanted, enough), daemon=True),
     ]
     show(f"{PER_SECOND} orders a second go in; a window's metrics come out 5 seconds after its end. Ctrl-C stops.\n")
-    metrics = read(settings.kafka, "order-metrics", LATEST, live=True)
     try:
         for helper in helpers:
             helper.start()
-        for seen, record in enumerate(metrics, 1):
-            row = record.json()
-            line = f"{row['orders']:>3} orders {row['spent']:>10.2f}"
-            show(f"{row['since']}  customer {row['customer_id']:>3}  {line}")
-            if seen == wanted:
-                return
+        watch(running, quiet=False, recent=recent, enough=enough)
     finally:
         stop.set()
         helpers[0].join(5)
         running.stop()
         context.spark.stop()
+
+
+def show_metrics(kafka: Kafka, recent: Recent, wanted: int, enough: threading.Event) -> None:
+    """Show what comes out, until it is as much as was wanted."""
+    for seen, record in enumerate(read(kafka, "order-metrics", LATEST, live=True), 1):
+        row = record.json()
+        line = f"{row['orders']:>3} orders {row['spent']:>10.2f}"
+        recent.tell(f"{row['since']}  customer {row['customer_id']:>3}  {line}")
+        if seen == wanted:
+            enough.set()
+            return
 
 
 def send(kafka: Kafka, stop: threading.Event) -> None:
@@ -98,11 +107,11 @@ def send(kafka: Kafka, stop: threading.Event) -> None:
                 return
 
 
-def show_dead(kafka: Kafka, topic: str) -> None:
+def show_dead(kafka: Kafka, topic: str, recent: Recent) -> None:
     """Show dead letters as they come."""
     for record in read(kafka, topic, LATEST, live=True):
         letter = record.json()
-        show(f"dead letter  {letter['stage']}: {letter['rule']}  {letter['value']}")
+        recent.tell(f"dead letter  {letter['stage']}: {letter['rule']}  {letter['value']}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from penstock.cli.render import command_options, show, show_json, table, working
 if TYPE_CHECKING:
     from penstock.connectors.base import Context
     from penstock.pipeline.plan import Graph, Plan
-    from penstock.pipeline.run import Running
     from penstock.settings import Settings
 
 _FILE = click.argument("file", type=click.Path(path_type=Path))
@@ -86,6 +85,7 @@ def run(
       penstock run orders.py
       penstock run orders.py --until-caught-up --json
     """
+    from penstock.cli.live import watch
     from penstock.pipeline.run import start
 
     plan, context = _plan(_graph(file), settings, master=master, quiet=as_json, code=file)
@@ -93,7 +93,7 @@ def run(
     for name, learnt in running.learnt.items():
         click.echo(learnt.sentence(name), err=True)
     try:
-        _watch(running, quiet=as_json)
+        watch(running, quiet=as_json)
     except KeyboardInterrupt:
         click.echo("Stopping after this batch…", err=True)
     finally:
@@ -218,15 +218,3 @@ def open_context(
         )
         progress.update("spark", 1, 1, "up")
     return Context(spark, settings)
-
-
-def _watch(running: Running, *, quiet: bool) -> None:
-    """Show each query's last batch until all have ended."""
-    from penstock.pipeline.progress import behind
-
-    with working(quiet=quiet) as progress:
-        while not running.wait(0.5):
-            for name, last in running.latest.items():
-                waiting = behind(last)
-                note = f"batch {last['batch']}, {last['rows_per_second']:.0f} rows/s, {waiting} behind"
-                progress.update(name, last["rows"], last["rows"] + waiting + 1, note)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
     from penstock.settings import Settings
 
-__all__ = ["BAD", "GUARANTEES", "ORIGIN", "Connector", "Context", "SinkConnector", "SourceConnector"]
+__all__ = ["BAD", "GUARANTEES", "ORIGIN", "Connector", "Context", "SinkConnector", "SourceConnector", "good_or_raise"]
 
 BAD = "__bad"
 ORIGIN = "__origin"
@@ -88,6 +88,7 @@ class SinkConnector(Connector):
 
     guarantee: ClassVar[str]
     updates: ClassVar[bool] = True
+    lasting: ClassVar[bool] = True
     shared: ClassVar[bool] = False
     realtime: ClassVar[bool] = False
     takes_late: ClassVar[bool] = False
@@ -107,3 +108,16 @@ class SinkConnector(Connector):
     def encoded(self, rows: DataFrame) -> DataFrame:
         """The rows as `key` and `value`; only of connectors with `takes_late`."""
         raise NotImplementedError(f"{self.system} has no keys and values")
+
+
+def good_or_raise(rows: DataFrame, where: Column) -> DataFrame:
+    """The rows of a table without the reserved columns; whoever looks at a value of a bad one is told where it is."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    said = F.raise_error(F.concat(F.lit("a row of a table can't be decoded: "), where, F.lit(": "), F.col(BAD)))
+    good = F.col(BAD).isNull()
+    shown = [one for one in rows.schema.fields if one.name not in (BAD, ORIGIN)]
+    # In every column, not in a filter: Spark would first leave out the rows without a key, and a bad row has none.
+    return rows.select(
+        *(F.when(good, F.col(f"`{one.name}`")).otherwise(said.cast(one.dataType)).alias(one.name) for one in shown)
+    )

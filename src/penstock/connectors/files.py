@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.connectors.base import BAD, ORIGIN, Context, SinkConnector, SourceConnector
+from penstock.connectors.base import BAD, ORIGIN, Context, SinkConnector, SourceConnector, good_or_raise
 from penstock.connectors.file_log import files_of_batch, is_log_of
 from penstock.connectors.frozen import frozen_schema
 
@@ -61,9 +61,7 @@ class Files(SourceConnector, SinkConnector):
         """All files that are there; a line that does not fit the schema stops the query."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        rows = self._decoded(self._read(context, self.folder))
-        said = F.raise_error(F.concat(F.lit(f"a row of a table can't be decoded: {self.target()}: "), F.col(BAD)))
-        return rows.filter(F.when(F.col(BAD).isNull(), F.lit(True)).otherwise(said.cast("boolean"))).drop(BAD, ORIGIN)
+        return good_or_raise(self._decoded(self._read(context, self.folder)), F.lit(self.target()))
 
     def recognises(self, told: Mapping[str, Any]) -> bool:
         """The log names files of the folder."""

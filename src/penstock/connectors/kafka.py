@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.broker.connection import java_options
 from penstock.broker.topics import Topics
-from penstock.connectors.base import BAD, ORIGIN, Context, SinkConnector, SourceConnector
+from penstock.connectors.base import ORIGIN, Context, SinkConnector, SourceConnector, good_or_raise
 from penstock.connectors.formats import Format, Json, Raw
 from penstock.connectors.frozen import frozen_schema, json_columns
 
@@ -109,9 +109,8 @@ class Kafka(SourceConnector, SinkConnector):
         raw = self._between(context, {name: {} for name in self.topics}, {})
         latest = raw.groupBy("topic", "key").agg(F.max_by(F.struct(*raw.columns), "offset").alias("__latest"))
         rows = self._decoded(latest.select("__latest.*").filter("value IS NOT NULL"), context)
-        where = F.concat_ws(" ", F.lit(self.target()), *(F.col(f"{ORIGIN}.{one}") for one in ("partition", "offset")))
-        said = F.raise_error(F.concat(F.lit("a row of a table can't be decoded: "), where, F.lit(": "), F.col(BAD)))
-        return rows.filter(F.when(F.col(BAD).isNull(), F.lit(True)).otherwise(said.cast("boolean"))).drop(BAD, ORIGIN)
+        where = (F.col(f"{ORIGIN}.{name}").cast("string") for name in ("partition", "offset"))
+        return good_or_raise(rows, F.concat_ws(" ", F.lit(self.target()), *where))
 
     def recognises(self, told: Mapping[str, Any]) -> bool:
         """Kafka's offsets name their topics."""

@@ -35,6 +35,7 @@ class Memory(SourceConnector, SinkConnector):
     system: ClassVar = "memory"
     summary: ClassVar = "Rows in memory of this process; gone with it."
     guarantee: ClassVar = "at-least-once"
+    lasting: ClassVar = False
 
     def target(self) -> str:
         """The table."""

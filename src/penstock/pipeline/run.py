@@ -94,6 +94,8 @@ class Running:
         try:
             refuse_without_slots(self.plan, self.context)
             for query in self.plan.queries:
+                if not all(sink.connector.lasting for sink in query.sinks):
+                    self.state.forget(query.name)  # what it wrote is gone with its process
                 self.state.adopt(self.plan, query, keep_state=self._keep_state)
             self.learnt = learn_delays(self.plan, self.context)
             self._listener = _listener(self)

@@ -61,11 +61,13 @@ def open_session(
     }
     if master is None or master.startswith("local"):
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    elif code is not None:
-        chosen["spark.submit.pyFiles"] = ",".join(map(str, packed_code(code)))
     # PySpark would log every refusal of the analyzer with its whole trace; the exception says it all.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     builder = SparkSession.builder
     for key, value in (chosen | dict(options or {})).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    if code is not None and master is not None and not master.startswith("local"):
+        for archive in packed_code(code):
+            spark.sparkContext.addPyFile(str(archive))
+    return spark

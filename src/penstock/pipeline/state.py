@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,10 @@ class PipelineState:
                 )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(ours, indent=2), encoding="utf-8")
+
+    def forget(self, name: str) -> None:
+        """Remove all that is known of a query."""
+        shutil.rmtree(self.query(name), ignore_errors=True)
 
     def progress(self, query: str) -> list[dict[str, Any]]:
         """All progress records of a query, oldest first; a last line that was cut off is left out."""
