@@ -110,7 +110,7 @@ def test_a_pipeline_runs_on_two_workers_with_its_code_and_jars(
     source, out = topic("numbers", partitions=2), topic("out")
     folder = tmp_path / "project"
     folder.mkdir()
-    (folder / "numbers.py").write_text(PIPELINE.format(unique=source[-8:], source=source, out=out), encoding="utf-8")
+    (folder / "counted.py").write_text(PIPELINE.format(unique=source[-8:], source=source, out=out), encoding="utf-8")
     (folder / "words.py").write_text(WORDS, encoding="utf-8")
     (folder / "penstock.toml").write_text(
         f"""profile = "here"
@@ -128,7 +128,7 @@ bootstrap = "{kafka.bootstrap}"
             at = f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z"
             producer.send(source, {"n": number, "at": at}, partition=number % 2)
         producer.send(source, {"n": 0, "at": "2026-01-01T01:00:00Z"}, partition=0)
-    words = [sys.executable, "-m", "penstock", "run", "numbers.py", "--master", master, "--until-caught-up", "--json"]
+    words = [sys.executable, "-m", "penstock", "run", "counted.py", "--master", master, "--until-caught-up", "--json"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     (totals,) = json.loads(done.stdout)["queries"].values()

@@ -89,6 +89,13 @@ def test_a_mistake_is_told_at_its_line(tmp_path: Path, text: str, said: str) -> 
     assert said in compiled(tmp_path, text)
 
 
+def test_a_file_must_not_stand_for_a_module_of_python(tmp_path: Path) -> None:
+    file = tmp_path / "numbers.py"
+    file.write_text(HEAD + GOOD, encoding="utf-8")
+    with pytest.raises(DeclarationError, match=r"numbers\.py has the name of a module.*numbers_pipeline\.py"):
+        load_pipeline(file)
+
+
 def test_the_quick_check_starts_no_jvm(tmp_path: Path) -> None:
     file = tmp_path / "shop.py"
     file.write_text(HEAD + GOOD, encoding="utf-8")

@@ -14,9 +14,7 @@ __all__ = ["committed_without_record", "watermark_of", "with_logs"]
 
 def committed_without_record(checkpoint: Path, known: list[dict[str, Any]], stages: set[str]) -> list[dict[str, Any]]:
     """Batches that ended while nobody wrote their record: their offsets, and that any stage may have dead rows."""
-    commits = {int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")}
-    last = max((one["batch"] for one in known), default=-1)
-    ends = {one["batch"]: [source["end"] for source in one["sources"]] for one in known[-1:]}
+    ends = {one["batch"]: [source["end"] for source in one["sources"]] for one in known}
     return [
         {
             "batch": number,
@@ -25,14 +23,13 @@ def committed_without_record(checkpoint: Path, known: list[dict[str, Any]], stag
             "watermark_before": _watermark(checkpoint, number - 1),
             "sources": _ranges(checkpoint, number, ends),
         }
-        for number in sorted(commits)
-        if number > last
+        for number in sorted(_numbers(checkpoint / "commits") - set(ends))
     ]
 
 
 def watermark_of(checkpoint: Path) -> str | None:
     """The watermark of the last batch that was committed."""
-    commits = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
+    commits = _numbers(checkpoint / "commits")
     return _watermark(checkpoint, max(commits)) if commits else None
 
 
@@ -47,12 +44,13 @@ def _watermark(checkpoint: Path, number: int) -> str | None:
 def _ranges(checkpoint: Path, number: int, ends: dict[int, list[Any]]) -> list[dict[str, Any]]:
     """Where a batch begins and ends; not every batch before it needs to have left its offsets."""
     end = _offsets(checkpoint, number)
-    before = max(
-        (int(one.name) for one in (checkpoint / "offsets").glob("[0-9]*") if int(one.name) < number), default=-1
-    )
-    known = max(ends, default=-1)
-    begin = ends[known] if known >= before and ends else _offsets(checkpoint, before) or [None] * len(end)
+    before = max((one for one in _numbers(checkpoint / "offsets") | set(ends) if one < number), default=-1)
+    begin = ends.get(before) or _offsets(checkpoint, before) or [None] * len(end)
     return [{"begin": one, "end": other} for one, other in zip(begin, end, strict=True)]
+
+
+def _numbers(folder: Path) -> set[int]:
+    return {int(path.name) for path in folder.glob("[0-9]*")}
 
 
 def _offsets(checkpoint: Path, number: int) -> list[Any]:

@@ -25,6 +25,13 @@ def load_pipeline(path: Path) -> Pipeline:
         raise DeclarationError(
             f"There is no file {path}.", code="file-missing", remedy="Name the file that declares the pipeline."
         )
+    if path.stem in sys.stdlib_module_names or path.stem in ("penstock", "pyspark", "pandas"):
+        raise DeclarationError(
+            f"{path.name} has the name of a module that others import.",
+            code="file-name",
+            place=str(path),
+            remedy=f"Give it another name, such as {path.stem}_pipeline.py.",
+        )
     spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
     if spec is None or spec.loader is None:
         raise DeclarationError(f"{path} is not a Python file.", code="file-wrong", remedy="Name a file ending in .py.")

@@ -201,7 +201,8 @@ class Running:
         """Batches of earlier runs whose dead rows may not be published yet."""
         known = self.state.progress(query.name)
         unknown = committed_without_record(self.state.checkpoint(query.name), known, stages)
-        return [one for one in (*known, *unknown) if one["dead"] or one["late"]]
+        due = [one for one in (*known, *unknown) if one["dead"] or one["late"]]
+        return sorted(due, key=lambda one: int(one["batch"]))  # what is published moves the mark past all before it
 
     def _anything_failed(self) -> bool:
         return any(live.stream.exception() is not None for live in self._live.values())

@@ -1,0 +1,106 @@
+"""What `late="keep"` costs: nothing where no row is late; and what it costs where one in a hundred is.
+
+The same windows over the same topic, kept and dropped in turns in one Spark session; a ratio of 1 is no cost.
+"""
+
+from __future__ import annotations
+
+import sys
+
+sys.path.pop(0)  # else platform.py beside this file stands for Python's own module of that name
+
+import json
+import random
+import statistics
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+import penstock as ps
+from penstock.broker import Producer, Topics
+from penstock.connectors.base import Context
+from penstock.local.jars import JarStore
+from penstock.local.progress import Silent
+from penstock.local.stack import Stack
+from penstock.pipeline.compile import compile_pipeline
+from penstock.pipeline.run import start
+from penstock.pipeline.session import open_session
+from penstock.settings import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROWS = 1_000_000
+TURNS = 5
+
+
+def produce(context: Context, topic: str, late: float) -> None:
+    """A thousand rows a second of event time, some of them ten minutes late."""
+    Topics(context.settings.kafka).create(topic, partitions=4)
+    chance = random.Random(1)
+    with Producer(context.settings.kafka) as producer:
+        for number in range(ROWS):
+            second = number // 1000 - (600 if chance.random() < late and number > ROWS // 2 else 0)
+            at = f"2026-01-01T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}.{number % 1000:03}Z"
+            producer.send(topic, {"bidder": number % 4000, "price": 1.0, "at": at})
+
+
+def windows(context: Context, folder: Path, topic: str, late: str) -> float:
+    """Count per bidder in windows of ten seconds; how long until all is read and every late row is out."""
+    made = ps.Pipeline(folder.name)
+    bids = ps.Kafka(topic, format=ps.Json("bidder LONG, price DOUBLE, at TIMESTAMP"), rows_per_batch=100_000)
+    made.source("bids", bids, time=ps.EventTime("at", delay="10 seconds", late=late))
+
+    @made.flow
+    def counts(bids: DataFrame) -> DataFrame:
+        return bids.groupBy(F.window("at", "10 seconds"), "bidder").count()
+
+    made.sink(counts, ps.Kafka("counts"))
+    plan = compile_pipeline(made, context)
+    began = time.perf_counter()
+    running = start(plan, replace(context, settings=replace(context.settings, project=folder)), until_caught_up=True)
+    running.wait()
+    running.close()
+    return time.perf_counter() - began
+
+
+def ratio(context: Context, folder: Path, topic: str) -> float:
+    """The throughput of keeping over that of dropping."""
+    kept, dropped = [], []
+    for turn in range(TURNS + 1):
+        one = windows(context, folder / f"{topic}-keep-{turn}", topic, "keep")
+        other = windows(context, folder / f"{topic}-drop-{turn}", topic, "drop")
+        print(f"{topic}, turn {turn}: keep {ROWS / one:,.0f} rows/s, drop {ROWS / other:,.0f} rows/s", flush=True)
+        if turn:  # the first turn warms up
+            kept.append(one)
+            dropped.append(other)
+    return round(statistics.median(dropped) / statistics.median(kept), 3)
+
+
+def main() -> None:
+    """Take turns, end with the ratios."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        stack = Stack(load(project=folder, profile="local"))
+        store = JarStore()
+        store.ensure(["spark"], Silent())
+        try:
+            stack.up(("kafka",), Silent())
+            spark = open_session("late", store.paths("spark"))
+            context = Context(spark, load(project=folder, profile="local"))
+            Topics(context.settings.kafka).create("counts", partitions=4)
+            for topic, late in (("in-time", 0.0), ("one-in-a-hundred", 0.01)):
+                produce(context, topic, late)
+            found = {topic: ratio(context, folder, topic) for topic in ("in-time", "one-in-a-hundred")}
+            spark.stop()
+        finally:
+            stack.down(Silent(), remove_data=True)
+    print("RESULT", json.dumps({"none_late": found["in-time"], "one_percent_late": found["one-in-a-hundred"]}))
+
+
+if __name__ == "__main__":
+    main()
