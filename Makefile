@@ -28,8 +28,8 @@ check: setup ## ruff, mypy, import-linter
 chaos: setup ## the long kills: 20 of a pipeline's driver
 	@PENSTOCK_KILLS=20 $(BIN)/python -m pytest tests/guarantees $(ARGS)
 
-bench: setup ## measure what the project promises
-	@$(BIN)/python bench/platform.py
+bench: setup ## measure what the project promises, about 30 minutes
+	@for one in platform overhead late latency; do echo "== $$one"; $(BIN)/python bench/$$one.py || exit 1; done
 
 clean: ## drop the environment and the caches of the tools (data in .penstock stays)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -36,6 +36,8 @@ def test_a_pipeline_outlives_its_broker(project: Project, tmp_path: Path) -> Non
         with Producer(kafka) as producer:
             for n in numbers:
                 producer.send("given", {"n": n})
+                if n % 10 == 0:
+                    producer.send("given", "broken")
 
     def copied() -> set[int]:
         return {record.json()["n"] for record in read(kafka, "copied")}
@@ -60,4 +62,6 @@ def test_a_pipeline_outlives_its_broker(project: Project, tmp_path: Path) -> Non
             driver.kill()
             driver.wait()
     assert state.owner() is None
+    dead = [record.json()["offset"] for record in read(kafka, "copy-dead-letters")]
+    assert len(dead) == len(set(dead)) == 20
     assert "Traceback" not in (tmp_path / "said").read_text()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["DeadLetters", "letter_of"]
 
 _LARGEST = 64 << 20
+_PATIENT = {"transaction.timeout.ms": 900_000}  # a large batch is read again within its transaction
 
 
 class DeadLetters:
@@ -59,6 +60,10 @@ class DeadLetters:
             producer.send(self._progress, {"next": self._next}, self.key, partition=0)
         return count
 
+    def reopen(self) -> None:
+        """After any doubt: the next publication begins with a new producer and what the topic says."""
+        self._producer = None
+
     def _open(self) -> TransactionalProducer:
         """First fence any older publisher, then read how far it came."""
         if self._producer is None:
@@ -69,7 +74,7 @@ class DeadLetters:
                 topics.create(self.plan.dead_letters, config={"max.message.bytes": str(_LARGEST)})
             if self._progress not in known:
                 topics.create(self._progress, config={"cleanup.policy": "compact"})
-            producer = TransactionalProducer(kafka, f"penstock-dead-{self.key}")
+            producer = TransactionalProducer(kafka, f"penstock-dead-{self.key}", options=_PATIENT)
             last = fold(kafka, self._progress).get(self.key.encode())
             self._next = last.json()["next"] if last else 0
             self._producer = producer

@@ -24,6 +24,9 @@ def told_at(place: Place, what: str, remedy: str) -> Iterator[None]:
 
     try:
         yield
+    except DeclarationError as error:
+        error.place = error.place or str(place)
+        raise
     except PySparkException as error:
         said = (error.getMessage() or str(error)).splitlines()[0]
         said = re.sub(r"\s*SQLSTATE: \w+.*$", "", said)

@@ -9,7 +9,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import PenstockError, TransientError
+from penstock.errors import CommitUnknownError, PenstockError, TransientError
 from penstock.pipeline import progress
 from penstock.pipeline.build import Build, stage_owners
 from penstock.pipeline.checkpoint import committed_without_record, with_logs
@@ -236,13 +236,27 @@ class Running:
     def _publish(self) -> None:
         while (item := self._todo.get()) is not None:
             name, record = item
+            live = self._live.get(name)
             try:
-                if live := self._live.get(name):
-                    live.letters.publish(with_logs(record, self.state.checkpoint(name)))
+                # After a failure no later batch may move the mark past the one that failed: the next start does them.
+                if live is not None and self._failed is None:
+                    self._publish_patiently(live, with_logs(record, self.state.checkpoint(name)))
             except PenstockError as error:
                 self._failed = error
             finally:
                 self._todo.task_done()
+
+    def _publish_patiently(self, live: Live, record: dict[str, Any]) -> None:
+        for tries in range(_TRIES + 1):
+            try:
+                live.letters.publish(record)
+                return
+            except Exception as error:
+                told = error if isinstance(error, PenstockError) else explained(error, live.query)
+                if tries == _TRIES or not isinstance(told, TransientError | CommitUnknownError):
+                    raise told from error
+                live.letters.reopen()
+                self._over.wait(min(2.0**tries, 30.0))
 
     def _move_time(self) -> None:
         while not self._over.wait(_LOOK_SECONDS):

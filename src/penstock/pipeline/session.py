@@ -47,8 +47,9 @@ def open_session(
         "spark.jars": ",".join(map(str, jars)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "2g",
+        "spark.driver.memory": f"{_heap_mib()}m",
         "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG4J}",
+        "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
@@ -71,3 +72,9 @@ def open_session(
         for archive in packed_code(code):
             spark.sparkContext.addPyFile(str(archive))
     return spark
+
+
+def _heap_mib() -> int:
+    """A sixth of the memory, within what is of use: the services and the Python workers need the rest."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    return max(1024, min(6144, memory // 6))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["EXCLUDED", "PUSH_DOWN", "Ticks"]
 
 _TICK = "__tick"
+_KEPT = 100
 # This rule moves a filter that does not name the time below the watermark, where it would eat the ticks.
 PUSH_DOWN = "org.apache.spark.sql.catalyst.optimizer.PushDownPredicates"
 EXCLUDED = "spark.sql.optimizer.excludedRules"
@@ -35,10 +36,13 @@ class Ticks:
     def add(self, source: str, moment: datetime) -> None:
         """Move a source's time."""
         place = self._place(source)
-        number = len(list(place.glob("*.json")))
+        known = sorted(place.glob("*.json"))
+        number = int(known[-1].stem) + 1 if known else 0
         fresh = place / f".{number:08}"
         fresh.write_text(json.dumps({"at": moment.isoformat()}), encoding="utf-8")
         fresh.rename(place / f"{number:08}.json")
+        for old in known[:-_KEPT]:  # read long ago
+            old.unlink()
 
     def joined(self, rows: DataFrame, source: Source, time: str) -> DataFrame:
         """The rows of a source and its ticks, before the watermark."""
