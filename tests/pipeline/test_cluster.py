@@ -15,7 +15,7 @@ import pyspark
 import pytest
 
 from penstock.broker import Producer, read
-from tests.conftest import Project, wait_until
+from tests.conftest import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,6 +40,14 @@ def counts(named):
     return named.groupBy(F.window("at", "1 minute"), "word").agg(F.count("*").alias("rows"))
 
 numbers.sink(counts, ps.Kafka("{out}"))
+"""
+SETTINGS = """profile = "here"
+[profiles.here.kafka]
+bootstrap = "{bootstrap}"
+[spark]
+"spark.driver.host" = "127.0.0.1"
+"spark.executor.memory" = "512m"
+"spark.sql.shuffle.partitions" = 2
 """
 WORDS = """
 def word_of(n):
@@ -104,31 +112,24 @@ def master(tmp_path: Path) -> Iterator[str]:
             process.wait(30)
 
 
-def test_a_pipeline_runs_on_two_workers_with_its_code_and_jars(
-    platform: Project, kafka: Kafka, topic: Callable[..., str], tmp_path: Path, master: str
+@pytest.mark.parametrize("where", ["here", "cluster"])
+def test_a_pipeline_finds_its_code_and_jars_where_it_runs(
+    request: pytest.FixtureRequest, kafka: Kafka, topic: Callable[..., str], tmp_path: Path, where: str
 ) -> None:
     source, out = topic("numbers", partitions=2), topic("out")
     folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "counted.py").write_text(PIPELINE.format(unique=source[-8:], source=source, out=out), encoding="utf-8")
-    (folder / "words.py").write_text(WORDS, encoding="utf-8")
-    (folder / "penstock.toml").write_text(
-        f"""profile = "here"
-[profiles.here.kafka]
-bootstrap = "{kafka.bootstrap}"
-[spark]
-"spark.driver.host" = "127.0.0.1"
-"spark.executor.memory" = "512m"
-"spark.sql.shuffle.partitions" = 2
-""",
-        encoding="utf-8",
-    )
+    pipelines = folder / "pipelines"
+    pipelines.mkdir(parents=True)
+    (pipelines / "counted.py").write_text(PIPELINE.format(unique=source[-8:], source=source, out=out), encoding="utf-8")
+    (pipelines / "words.py").write_text(WORDS, encoding="utf-8")
+    (folder / "penstock.toml").write_text(SETTINGS.format(bootstrap=kafka.bootstrap), encoding="utf-8")
     with Producer(kafka) as producer:
         for number in range(300):
             at = f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z"
             producer.send(source, {"n": number, "at": at}, partition=number % 2)
         producer.send(source, {"n": 0, "at": "2026-01-01T01:00:00Z"}, partition=0)
-    words = [sys.executable, "-m", "penstock", "run", "counted.py", "--master", master, "--until-caught-up", "--json"]
+    words = [sys.executable, "-m", "penstock", "run", "pipelines/counted.py", "--until-caught-up", "--json"]
+    words += ["--master", request.getfixturevalue("master")] if where == "cluster" else []
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     (totals,) = json.loads(done.stdout)["queries"].values()
@@ -139,5 +140,6 @@ bootstrap = "{kafka.bootstrap}"
     letters = [record.json() for record in read(kafka, f"cluster-{source[-8:]}-dead-letters")]
     assert len(letters) == 100
     assert {letter["rule"] for letter in letters} == {"IndexError"}
-    for worker in ("worker-0", "worker-1"):
-        assert list((tmp_path / worker).glob("app-*/*/penstock.zip")), f"{worker} had an executor with our code"
+    if where == "cluster":
+        for worker in ("worker-0", "worker-1"):
+            assert list((tmp_path / worker).glob("app-*/*/penstock.zip")), f"{worker} had an executor with our code"

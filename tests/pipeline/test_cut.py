@@ -208,3 +208,93 @@ def test_real_time_without_enough_slots_is_refused(context: Context, topic: Call
     made.sink("orders", ps.Kafka(topic("out")), latency="realtime")
     with pytest.raises(SetupError, match=r"need 30 task slots at once .*, Spark has \d+\. Give Spark more cores"):
         start(compile_pipeline(made, context), context)
+
+
+def test_who_publishes_dead_rows_stays_the_same(context: Context, kafka: Kafka, topic: Callable[..., str]) -> None:
+    source, totals, good, name = topic("orders"), topic("totals"), topic("good"), f"own-{uuid.uuid4().hex[:6]}"
+
+    def declare(*sinks: tuple[str, str]) -> ps.Pipeline:
+        made = shop(source, name=name)
+        for flow, target in sinks:
+            made.sink(flow, ps.Kafka(target))
+        return made
+
+    def bad() -> None:
+        with Producer(kafka) as producer:
+            producer.send(source, "no json")
+
+    bad()
+    started(declare(("totals", totals)), context)
+    bad()
+    started(declare(("good", good), ("totals", totals)), context)  # a query that would come first, and reads all again
+    bad()
+    started(declare(("good", good), ("totals", totals)), context)
+    dead = [one.json()["offset"] for one in read(kafka, f"{name}-dead-letters")]
+    assert dead == [0, 1, 2]
+
+
+def test_a_renamed_query_does_not_start_over_silently(context: Context, topic: Callable[..., str]) -> None:
+    source, out, name = topic("orders"), topic("out"), f"renamed-{uuid.uuid4().hex[:6]}"
+    first = shop(source, name=name)
+    first.sink("good", ps.Kafka(out))
+    started(first, context)
+    second = shop(source, name=name)
+    second.sink("good", ps.Kafka(out), query="other")
+    with pytest.raises(
+        StateError, match=r"was written by query 'orders' before, which is 'other' now\. To go on, rename"
+    ):
+        started(second, context)
+
+
+@pytest.mark.parametrize(
+    ("flow", "how", "said"),
+    [
+        ("totals", {"query": "mixed"}, "can't share the query 'mixed'"),
+        ("good$late", {}, "'good' keeps no state, so no row is late for it"),
+        ("totals$late", {}, "go to another sink already"),
+    ],
+)
+def test_sinks_that_do_not_fit_are_refused(context: Context, flow: str, how: dict[str, str], said: str) -> None:
+    made = shop()
+    made.sources[0] = replace(made.sources[0], time=ps.EventTime("at", late="keep"))
+    made.sink("good", ps.Kafka("good"), query="mixed")
+    made.sink("totals$late", ps.Kafka("late"))
+    made.sink(flow, ps.Kafka("one-more"), **how)
+    with pytest.raises(DeclarationError, match=said):
+        compile_pipeline(made, context)
+
+
+def test_late_rows_have_the_columns_that_went_in(context: Context) -> None:
+    made = shop()
+    made.sources[0] = replace(made.sources[0], time=ps.EventTime("at", late="keep"))
+    made.sink("totals", ps.Kafka("totals"))
+    made.sink("totals$late", ps.Kafka("late", key="totals"))
+    with pytest.raises(DeclarationError, match=r"The sink of 'totals\$late'.*Its columns are id, amount, at\."):
+        compile_pipeline(made, context)
+
+
+def test_a_mistake_in_a_function_is_told_at_its_line(context: Context) -> None:
+    made = ps.Pipeline("typo")
+    made.source("orders", ps.Kafka("orders", format=ps.Json(SCHEMA)))
+
+    @made.flow
+    def wrong(orders: DataFrame) -> DataFrame:
+        same = orders
+        return same.groupBy(F.widnow("at", "1 minute")).count()  # type: ignore[attr-defined]
+
+    made.sink(wrong, ps.Kafka("out"))
+    line = wrong.place.line + 3
+    with pytest.raises(DeclarationError, match=rf"test_cut\.py:{line}: Flow 'wrong': AttributeError: .*widnow"):
+        compile_pipeline(made, context)
+
+
+def test_single_rows_after_state_are_refused(context: Context) -> None:
+    made = shop()
+
+    @made.each("amount DOUBLE")
+    def one(totals: dict[str, Any]) -> dict[str, Any]:
+        return totals
+
+    made.sink(one, ps.Kafka("out"))
+    with pytest.raises(DeclarationError, match="takes single rows of a flow that keeps state"):
+        compile_pipeline(made, context)

@@ -109,3 +109,10 @@ def test_an_expectation_that_fails_shows_both_sides(trial: Trial) -> None:
     trial.given("orders", [{"customer": 1, "amount": 5.0}], at="10:00").end()
     with pytest.raises(AssertionError, match=r"metrics gave 1 rows, expected 1\n  missing: .*'orders': 2"):
         trial.expect("metrics", [{"orders": 2}])
+
+
+def test_every_row_counts(trial: Trial) -> None:
+    trial.given("orders", [{"amount": 5.0}, {"amount": 7.0}, {"amount": 7.0}], at="10:00")
+    with pytest.raises(AssertionError, match=r"missing: \[{'amount': 5.0}\]\n  not expected: \[{'amount': 7.0}\]"):
+        trial.expect("valid", [{"amount": 5.0}, {"amount": 5.0}, {"amount": 7.0}])
+    assert trial.rows("valid")[0]["created_at"].isoformat() == "2026-01-01T10:00:00+00:00"

@@ -11,14 +11,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
     from penstock.settings import Settings
 
-__all__ = ["BAD", "GUARANTEES", "ORIGIN", "Connector", "Context", "SinkConnector", "SourceConnector", "good_or_raise"]
+__all__ = [
+    "BAD",
+    "GUARANTEES",
+    "ORIGIN",
+    "Connector",
+    "Context",
+    "SinkConnector",
+    "SourceConnector",
+    "good_or_raise",
+    "quoted",
+]
 
 BAD = "__bad"
 ORIGIN = "__origin"
@@ -66,6 +76,10 @@ class SourceConnector(Connector):
         """All rows as they are now, without the reserved columns; only of connectors with `is_table`."""
         raise NotImplementedError(f"{self.system} is no table")
 
+    def reads(self, target: str) -> bool:
+        """Whether what is written to that target would come in here."""
+        return target == self.target()
+
     def recognises(self, told: Mapping[str, Any]) -> bool:
         """Whether the `begin` and `end` that a batch has, and the `log` folder of its source, are of this one."""
         return False
@@ -89,6 +103,7 @@ class SinkConnector(Connector):
     guarantee: ClassVar[str]
     updates: ClassVar[bool] = True
     lasting: ClassVar[bool] = True
+    exclusive: ClassVar[bool] = True
     shared: ClassVar[bool] = False
     realtime: ClassVar[bool] = False
     takes_late: ClassVar[bool] = False
@@ -110,6 +125,13 @@ class SinkConnector(Connector):
         raise NotImplementedError(f"{self.system} has no keys and values")
 
 
+def quoted(names: Iterable[str]) -> list[Column]:
+    """Columns by their exact names, whatever stands in them."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return [F.col(f"`{name.replace('`', '``')}`") for name in names]
+
+
 def good_or_raise(rows: DataFrame, where: Column) -> DataFrame:
     """The rows of a table without the reserved columns; whoever looks at a value of a bad one is told where it is."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -119,5 +141,5 @@ def good_or_raise(rows: DataFrame, where: Column) -> DataFrame:
     shown = [one for one in rows.schema.fields if one.name not in (BAD, ORIGIN)]
     # In every column, not in a filter: Spark would first leave out the rows without a key, and a bad row has none.
     return rows.select(
-        *(F.when(good, F.col(f"`{one.name}`")).otherwise(said.cast(one.dataType)).alias(one.name) for one in shown)
+        *(F.when(good, quoted([one.name])[0]).otherwise(said.cast(one.dataType)).alias(one.name) for one in shown)
     )

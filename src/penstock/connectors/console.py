@@ -24,10 +24,11 @@ class Console(SinkConnector):
     summary: ClassVar = "Rows printed batch by batch, for looking only."
     guarantee: ClassVar = "at-least-once"
     realtime: ClassVar = True
+    exclusive: ClassVar = False
 
     def target(self) -> str:
-        """The console can be shared."""
-        return f"console:{id(self)}"
+        """There is one."""
+        return "console:"
 
     def write(self, rows: DataFrame, context: Context) -> DataStreamWriter:
         """Spark's own console."""

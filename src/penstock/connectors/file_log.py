@@ -26,7 +26,12 @@ def is_log_of(told: Mapping[str, Any], folder: str) -> bool:
     if not isinstance(told["end"], dict) or "logOffset" not in told["end"]:
         return False
     one = next(_entries(Path(told["log"])), None)
-    return one is not None and Path(_plain(one["path"])).is_relative_to(Path(folder).resolve())
+    if one is None:
+        return False
+    if "://" in folder:
+        return str(one["path"]).startswith(folder.rstrip("/") + "/")
+    path = Path(_plain(one["path"]))
+    return path.is_relative_to(Path(folder).absolute()) or path.is_relative_to(Path(folder).resolve())
 
 
 def _entries(log: Path) -> Iterator[dict[str, Any]]:
@@ -37,4 +42,4 @@ def _entries(log: Path) -> Iterator[dict[str, Any]]:
 
 
 def _plain(uri: str) -> str:
-    return unquote(urlparse(uri).path)
+    return unquote(urlparse(uri).path) if uri.startswith("file:") else uri

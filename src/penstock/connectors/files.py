@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.connectors.base import BAD, ORIGIN, Context, SinkConnector, SourceConnector, good_or_raise
+from penstock.connectors.base import BAD, ORIGIN, Context, SinkConnector, SourceConnector, good_or_raise, quoted
 from penstock.connectors.file_log import files_of_batch, is_log_of
 from penstock.connectors.frozen import frozen_schema
 
@@ -102,5 +102,5 @@ class Files(SourceConnector, SinkConnector):
         shown = [name for name in loaded.columns if name != _CORRUPT]
         raw = F.col(_CORRUPT) if _CORRUPT in loaded.columns else F.lit(None).cast("string")
         bad = F.when(raw.isNotNull(), F.lit(f"not {self.kind.upper()} of the schema")).alias(BAD)
-        value = F.coalesce(raw, F.to_json(F.struct(*shown))).alias("value")
-        return loaded.select(*shown, bad, F.struct(path, value).alias(ORIGIN))
+        value = F.coalesce(raw, F.to_json(F.struct(*quoted(shown)))).alias("value")
+        return loaded.select(*quoted(shown), bad, F.struct(path, value).alias(ORIGIN))

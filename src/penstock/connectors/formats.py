@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.connectors.base import BAD
+from penstock.connectors.base import BAD, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ class Json(Format):
         """One JSON object per row, null fields left out."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        return F.to_json(F.struct(*rows.columns))
+        return F.to_json(F.struct(*quoted(rows.columns)))
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Csv(Format):
         """One line per row."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        return F.to_csv(F.struct(*rows.columns), {"sep": self.separator})
+        return F.to_csv(F.struct(*quoted(rows.columns)), {"sep": self.separator})
 
 
 @dataclass(frozen=True)

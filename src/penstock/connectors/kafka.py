@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.broker.connection import java_options
 from penstock.broker.topics import Topics
-from penstock.connectors.base import ORIGIN, Context, SinkConnector, SourceConnector, good_or_raise
+from penstock.connectors.base import BAD, ORIGIN, Context, SinkConnector, SourceConnector, good_or_raise
 from penstock.connectors.formats import Format, Json, Raw
 from penstock.connectors.frozen import frozen_schema, json_columns
 
@@ -30,6 +30,7 @@ _READING = {
     "kafka.max.poll.records": "20000",
     "kafka.max.partition.fetch.bytes": str(16 << 20),
     "failOnDataLoss": "true",
+    "includeHeaders": "true",
 }
 _WRITING = {
     "kafka.linger.ms": "20",
@@ -96,19 +97,23 @@ class Kafka(SourceConnector, SinkConnector):
 
     def stream(self, context: Context) -> DataFrame:
         """A stream of the topics."""
-        reader = context.spark.readStream.format("kafka").options(**reading_options(context), **self._start(context))
-        reader = reader.option("subscribePattern" if self.pattern else "subscribe", ",".join(self.topics))
         limit = {} if context.realtime else {"maxOffsetsPerTrigger": str(self.rows_per_batch)}
-        options = {"includeHeaders": "true", **limit, **self.options}
-        return self._decoded(reader.options(**options).load(), context)
+        topics = {"subscribePattern" if self.pattern else "subscribe": ",".join(self.topics)}
+        options = {**reading_options(context), **self._start(context), **limit, **self.options, **topics}
+        loaded = context.spark.readStream.format("kafka").options(**options).load()
+        return self._decoded(loaded, context)
 
     def table(self, context: Context) -> DataFrame:
         """The latest row of each key; a key whose latest value is empty is gone."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        raw = self._between(context, {name: {} for name in self.topics}, {})
-        latest = raw.groupBy("topic", "key").agg(F.max_by(F.struct(*raw.columns), "offset").alias("__latest"))
-        rows = self._decoded(latest.select("__latest.*").filter("value IS NOT NULL"), context)
+        raw = self._read(context, {"subscribe": ",".join(self.topics)})
+        # A key stays in its partition, unless partitions were added: then its newest row is in another one.
+        newest = F.max_by(F.struct(*raw.columns), F.struct("timestamp", "offset")).alias("__latest")
+        latest = raw.groupBy("topic", "key").agg(newest).select("__latest.*")
+        rows = self._decoded(latest.filter("value IS NOT NULL"), context)
+        no_key = F.when(F.col(f"{ORIGIN}.key").isNull(), F.lit("it has no key"))
+        rows = rows.withColumn(BAD, F.coalesce(no_key, F.col(BAD)))
         where = (F.col(f"{ORIGIN}.{name}").cast("string") for name in ("partition", "offset"))
         return good_or_raise(rows, F.concat_ws(" ", F.lit(self.target()), *where))
 
@@ -117,9 +122,14 @@ class Kafka(SourceConnector, SinkConnector):
         offsets = told["end"]
         if not isinstance(offsets, dict) or not all(isinstance(parts, dict) for parts in offsets.values()):
             return False
-        if self.pattern:
-            return all(re.fullmatch(self.topics[0], name) for name in offsets)
-        return set(offsets) <= set(self.topics)
+        return all(self.reads(f"kafka:{name}") for name in offsets)
+
+    def reads(self, target: str) -> bool:
+        """Whether a topic is one of ours."""
+        name = target.removeprefix("kafka:")
+        if not target.startswith("kafka:"):
+            return False
+        return bool(re.fullmatch(self.topics[0], name)) if self.pattern else name in self.topics
 
     def replay(self, context: Context, told: Mapping[str, Any]) -> DataFrame:
         """Exactly the rows between two sets of offsets, as Spark's offset log writes them."""
@@ -163,13 +173,17 @@ class Kafka(SourceConnector, SinkConnector):
         return rows.select(*key, self.format.encode(rows).alias("value"))
 
     def _between(self, context: Context, begin: Mapping[str, Any], end: Mapping[str, Any]) -> DataFrame:
-        """The raw rows between offsets; a partition without a begin is read from its first row; without ends, all."""
-        reader = context.spark.read.format("kafka").options(**reading_options(context), **self.options)
-        reader = reader.option("subscribe", ",".join(end or begin)).option("includeHeaders", "true")
-        if end:
-            whole = {name: {**dict.fromkeys(parts, _EARLIEST), **begin.get(name, {})} for name, parts in end.items()}
-            reader = reader.option("startingOffsets", json.dumps(whole)).option("endingOffsets", json.dumps(end))
-        return reader.load()
+        """The raw rows between offsets; a partition without a begin is read from its first row."""
+        whole = {
+            name: {part: begin.get(name, {}).get(part, _EARLIEST) for part in parts} for name, parts in end.items()
+        }
+        parts = {name: [int(part) for part in parts] for name, parts in end.items()}
+        offsets = {"startingOffsets": json.dumps(whole), "endingOffsets": json.dumps(end)}
+        return self._read(context, {"assign": json.dumps(parts), **offsets})
+
+    def _read(self, context: Context, what: Mapping[str, str]) -> DataFrame:
+        options = {**reading_options(context), **self.options, **what}
+        return context.spark.read.format("kafka").options(**options).load()
 
     def _decoded(self, loaded: DataFrame, context: Context) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812

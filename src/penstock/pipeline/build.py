@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from penstock.pipeline.declare import EventTime, Expectation, Flow, Source
-    from penstock.pipeline.plan import Graph, Query
+    from penstock.pipeline.plan import Graph
 
     Observe: TypeAlias = Callable[[DataFrame, str, list[Column]], DataFrame]
 
-__all__ = ["Build", "apply_rules", "broken", "call", "stage_of", "stage_owners", "time_rules", "watermark_delay"]
+__all__ = ["Build", "apply_rules", "broken", "call", "stage_of", "time_rules", "watermark_delay"]
 
 _USUAL_DELAY = "10 seconds"
 
@@ -104,8 +104,7 @@ class Build:
             with told_at(flow.place, f"Expectation {rule.name!r} of flow {flow.name!r}", "Correct the rule."):
                 rows.filter(broken(rule))
         if flow.expectations:
-            counts = [F.count_if(broken(one)).alias(f"{one.action}:{one.name}") for one in flow.expectations]
-            rows = observe(rows, f"{flow.name}:rules", counts)
+            rows = observe(rows, f"{flow.name}:rules", _counts(flow))
         return apply_rules(rows, flow)
 
 
@@ -157,6 +156,18 @@ def broken(rule: Expectation) -> Column:
     return ~F.coalesce(F.expr(rule.rule), F.lit(False))
 
 
+def _counts(flow: Flow) -> list[Column]:
+    """How many rows break each rule; a row that one rule takes out is not looked at by the next."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    counts, there = [], F.lit(True)
+    for rule in flow.expectations:
+        counts.append(F.count_if(there & broken(rule)).alias(f"{rule.action}:{rule.name}"))
+        if rule.action == "quarantine":
+            there = there & ~broken(rule)
+    return counts
+
+
 def apply_rules(rows: DataFrame, flow: Flow) -> DataFrame:
     """Take out the rows to quarantine, stop at those that must not be, let the others pass."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -173,12 +184,3 @@ def apply_rules(rows: DataFrame, flow: Flow) -> DataFrame:
 def stage_of(observed: str) -> str:
     """The stage of a count that Spark reports."""
     return observed.partition(":")[0]
-
-
-def stage_owners(queries: tuple[Query, ...]) -> dict[str, str]:
-    """For each source and flow the one query that counts and publishes its dead rows."""
-    owners: dict[str, str] = {}
-    for query in queries:
-        for name in (*query.sources, *query.flows):
-            owners.setdefault(name, query.name)
-    return owners

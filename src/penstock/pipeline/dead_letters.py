@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import base64
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.producer import TransactionalProducer
 from penstock.broker.replay import fold
 from penstock.broker.topics import Topics
 from penstock.connectors.base import ORIGIN, Context
-from penstock.pipeline.build import stage_owners
 from penstock.pipeline.replay import SAID, Found, found_in
 
 if TYPE_CHECKING:
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Row
 
+    from penstock.pipeline.declare import Sink
     from penstock.pipeline.plan import Plan, Query
 
-__all__ = ["DeadLetters", "letter_of"]
+__all__ = ["DeadLetters"]
 
 _LARGEST = 64 << 20
 _PATIENT = {"transaction.timeout.ms": 900_000}  # a large batch is read again within its transaction
@@ -34,12 +35,12 @@ _PATIENT = {"transaction.timeout.ms": 900_000}  # a large batch is read again wi
 class DeadLetters:
     """The publisher of one query's dead rows."""
 
-    def __init__(self, plan: Plan, query: Query, query_id: str, context: Context) -> None:
+    def __init__(self, plan: Plan, query: Query, query_id: str, owned: set[str], context: Context) -> None:
         self.plan = plan
         self.query = query
         self.context = context
         self.key = query_id
-        self.owned = {name for name, owner in stage_owners(plan.queries).items() if owner == query.name}
+        self.owned = owned
         self._progress = f"{plan.dead_letters}-progress"
         self._producer: TransactionalProducer | None = None
         self._next = 0
@@ -82,15 +83,25 @@ class DeadLetters:
 
     def messages(self, record: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         """What there is to publish of a batch: topic, key and value."""
+        seen: Counter[str] = Counter()
         for found in self.found(record):
             sink = self.plan.graph.late_sink(found.stage) if found.rule == "late" else None
-            if sink is None:
-                for row in found.rows.select(ORIGIN, SAID).toLocalIterator():
-                    yield self.plan.dead_letters, *letter_of(row, found, self.plan.name)
+            if sink is not None:
+                yield from self.late(found, sink)
                 continue
-            topic = sink.connector.target().partition(":")[2]
-            for row in sink.connector.encoded(found.rows.drop(ORIGIN, SAID)).toLocalIterator():
-                yield topic, row.asDict().get("key"), row["value"]
+            for row in found.rows.select(ORIGIN, SAID).toLocalIterator():
+                seen[found.stage] += found.rule != "late"
+                yield self.plan.dead_letters, *_letter_of(row, found, self.plan.name)
+        for stage, counts in record["dead"].items():
+            missing = sum(counts.values()) - seen[stage]
+            if stage in self.owned and missing > 0 and "unknown" not in counts:
+                yield self.plan.dead_letters, None, _not_found(record, stage, missing, self.plan.name)
+
+    def late(self, found: Found, sink: Sink) -> Iterator[tuple[str, Any, Any]]:
+        """Late rows as their sink wants them."""
+        topic = sink.connector.target().partition(":")[2]
+        for row in sink.connector.encoded(found.rows.drop(ORIGIN, SAID)).toLocalIterator():
+            yield topic, row.asDict().get("key"), row["value"]
 
     def found(self, record: dict[str, Any]) -> Iterator[Found]:
         """The bad and late rows of a batch, read once more from their source."""
@@ -108,7 +119,22 @@ class DeadLetters:
         )
 
 
-def letter_of(row: Row, found: Found, pipeline: str) -> tuple[bytes | None, dict[str, Any]]:
+def _not_found(record: dict[str, Any], stage: str, missing: int, pipeline: str) -> dict[str, Any]:
+    """A letter for rows that were bad in the stream and good when they were read again: which ones is not known."""
+    ranges = [{"begin": one.get("begin"), "end": one.get("end")} for one in record["sources"]]
+    return {
+        "stage": stage,
+        "rule": "not found again",
+        "message": f"{missing} rows of batch {record['batch']} were bad, but not when they were read again: the"
+        " function or a table gives another answer now",
+        "batch": ranges,
+        "pipeline": pipeline,
+        "attempt": 1,
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _letter_of(row: Row, found: Found, pipeline: str) -> tuple[bytes | None, dict[str, Any]]:
     """A bad row in its envelope, with its key."""
     origin = row[ORIGIN].asDict() if row[ORIGIN] is not None else {}
     value, key = origin.get("value"), origin.get("key")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.base import ORIGIN
+from penstock.connectors.base import ORIGIN, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ def made_of(flow: Flow, rows: DataFrame) -> DataFrame:
     # Called once a row, wherever the columns are used: Spark does not repeat or move what may not be deterministic.
     function = F.udf(_guarded(flow.function, str(flow.returns)), returns).asNondeterministic()
     kept = [ORIGIN] if ORIGIN in rows.columns else []
-    return rows.select(function(F.struct(*given)).alias(MADE), *kept)
+    return rows.select(function(F.struct(*quoted(given))).alias(MADE), *kept)
 
 
 def rows_made(made: DataFrame, given: DataFrame) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,25 +20,31 @@ __all__ = ["explained", "told_at"]
 
 @contextmanager
 def told_at(place: Place, what: str, remedy: str) -> Iterator[None]:
-    """Tell what Spark's analyzer refuses in one sentence at the user's own line."""
+    """Tell what goes wrong in a user's function, or what Spark refuses of it, in one sentence at the user's line."""
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except DeclarationError as error:
+    except PenstockError as error:
         error.place = error.place or str(place)
         raise
-    except PySparkException as error:
-        said = (error.getMessage() or str(error)).splitlines()[0]
-        said = re.sub(r"\s*SQLSTATE: \w+.*$", "", said)
-        raise DeclarationError(f"{what}: {said}", code="spark-refuses", place=str(place), remedy=remedy) from error
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next((one.lineno for one in reversed(frames) if one.filename == place.file), None)
+        where = f"{place.file}:{line or place.line}"
+        if isinstance(error, PySparkException):
+            said = (error.getMessage() or str(error)).splitlines()[0]
+            said = re.sub(r"\s*SQLSTATE: \w+.*$", "", said)
+        else:
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise DeclarationError(f"{what}: {said}", code="flow-refused", place=where, remedy=remedy) from error
 
 
 def explained(error: Exception, query: Query) -> PenstockError:
     """A Spark exception as one of our errors."""
     text = str(error)
     place = str(query.sinks[0].place)
-    if broken := re.search(r"expectation '.*' of flow '.*' is broken: [^\n\"]*", text):
+    if broken := re.search(r"expectation .* of flow '\w+' is broken: [^\n]*", text):
         return DeclarationError(
             f"{broken[0].strip()}.",
             code="expectation-failed",

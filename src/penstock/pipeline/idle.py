@@ -19,13 +19,14 @@ __all__ = ["IdleClock"]
 class IdleClock:
     """When the sources of one query last gave rows, and what time it is for those that are silent."""
 
-    def __init__(self, sources: list[Source], last: dict[str, Any] | None) -> None:
+    def __init__(self, sources: list[Source], known: list[dict[str, Any]]) -> None:
+        last = next((one for one in reversed(known) if one.get("newest")), None)
         self._idle = {one.name: seconds(one.time.idle) or 0.0 for one in sources if one.time and one.time.idle}
         self._seen = dict.fromkeys(self._idle, time.time())
         self._newest: tuple[datetime, float] | None = None
         self._busy = True
-        if last is not None and last.get("newest"):
-            self._newest = (_moment(last["newest"]), _moment(last["time"]).timestamp())
+        if last is not None:
+            self._newest = (_moment(last["newest"]), time.time())
 
     def heard(self, record: dict[str, Any], names: dict[str, int]) -> None:
         """Take a batch's record; `names` says how many rows each source gave."""

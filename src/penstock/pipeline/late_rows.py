@@ -9,8 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.base import ORIGIN
-from penstock.pipeline.spark_plan import DELAY, analysed, children, first_states, frame
+from penstock.connectors.base import ORIGIN, quoted
+from penstock.pipeline.spark_plan import (
+    OWN,
+    analysed,
+    children,
+    elements,
+    first_states,
+    frame,
+    is_time,
+    with_own_names,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +34,16 @@ def late_rows(result: DataFrame, watermark: str) -> Iterator[DataFrame]:
     from pyspark.sql import functions as F  # noqa: N812
 
     for state in first_states(analysed(result)):
-        for child, time, is_window in _inputs(state):
-            given = frame(result, _as_given(child))
+        for child, at, is_window in _inputs(state):
+            given = with_own_names(frame(result, child))
             if ORIGIN not in given.columns:
                 continue
+            time = given.columns[at]
             end = F.col(f"`{time}`.end") if is_window else F.col(f"`{time}`")
             what = "its window ended at " if is_window else f"its {time} is "
             said = F.concat(F.lit(what), end.cast("string"), F.lit(f", the watermark was {watermark}"))
-            shown = [F.col(f"`{name}`") for name in given.columns if name not in (ORIGIN, time if is_window else "")]
+            hidden = {ORIGIN, *OWN, *((time,) if is_window else ())}
+            shown = quoted(name for name in given.columns if name not in hidden)
             late = given.filter(end <= F.lit(watermark).cast("timestamp"))
             # A row that is in several sliding windows may have missed several: it is late once.
             same = (F.col(f"{ORIGIN}.row"), F.to_json(F.struct(*shown)))
@@ -42,20 +53,18 @@ def late_rows(result: DataFrame, watermark: str) -> Iterator[DataFrame]:
             yield once.select(ORIGIN, "__said", "__columns.*")
 
 
-def _as_given(node: Any) -> Any:
-    """The rows as the user gave them to an operator: below what it, or Spark, put together for its state."""
-    names = [node.output().apply(number).name() for number in range(node.output().size())]
-    hidden = len(set(names)) < len(names) or any(name.startswith("__") and name != ORIGIN for name in names)
-    return _as_given(children(node)[0]) if hidden else node
-
-
-def _inputs(state: Any) -> Iterator[tuple[Any, str, bool]]:
-    """The inputs of an operator, each with the column that says when a row is too late, and whether it is a window."""
+def _inputs(state: Any) -> Iterator[tuple[Any, int, bool]]:
+    """The inputs of an operator, each with the place of the column that makes a row late, and if it is a window."""
     keys = state.groupingExpressions() if state.nodeName() == "Aggregate" else None
-    for child in children(state):
-        columns = keys if keys is not None else child.output()
-        for number in range(columns.size()):
-            column = columns.apply(number)
-            if hasattr(column, "metadata") and column.metadata().contains(DELAY):
-                yield child, str(column.name()), column.dataType().typeName() == "struct"
-                break
+    for child in map(_as_given, children(state)):
+        columns = elements(child.output())
+        marked = [one for one in (elements(keys) if keys is not None else columns) if is_time(one)]
+        if marked:
+            at = next(number for number, one in enumerate(columns) if one.exprId().equals(marked[0].exprId()))
+            yield child, at, marked[0].dataType().typeName() == "struct"
+
+
+def _as_given(node: Any) -> Any:
+    """The rows as the user gave them to an operator of ours: below what it put together for its state."""
+    names = {one.name() for one in elements(node.output())}
+    return _as_given(children(node)[0]) if names & OWN else node

@@ -40,7 +40,7 @@ class Live:
         build: Build,
         folder: Path,
         counted: set[str],
-        known: dict[str, Any] | None,
+        known: list[dict[str, Any]],
         *,
         always: bool = False,
     ) -> None:
@@ -61,6 +61,12 @@ class Live:
     def in_batch(self) -> bool:
         """Whether it works on a batch right now."""
         return bool(self.stream.isActive and self.stream.status["isTriggerActive"])
+
+    @property
+    def batch(self) -> int:
+        """The last batch that has ended."""
+        last = self.stream.lastProgress
+        return int(last["batchId"]) if last else -1
 
     def start(self, trigger: dict[str, Any]) -> None:
         """Start it from its checkpoint."""
@@ -110,9 +116,10 @@ class Live:
                 self._ticks.add(source.name, moment)
 
     def move_idle(self) -> None:
-        """Move the time of the sources that are silent."""
-        for name, moment in self._idle.due():
-            self._ticks.add(name, moment)
+        """Move the time of the sources that are silent; while a batch is worked on nobody knows whether they are."""
+        if not self.in_batch:
+            for name, moment in self._idle.due():
+                self._ticks.add(name, moment)
 
     def _rows_by_source(self, record: dict[str, Any]) -> dict[str, int]:
         told = with_logs(record, self._checkpoint)["sources"]

@@ -55,9 +55,9 @@ def counts_of(observed: Mapping[str, Mapping[str, int]]) -> tuple[Counts, Counts
     for name, counts in observed.items():
         stage = name.partition(":")[0]
         for said, count in counts.items():
-            action, _, rule = said.rpartition(":")
+            action, _, rule = said.partition(":")
             if count:
-                (warned if action == "warn" else dead).setdefault(stage, {})[rule] = count
+                (warned if action == "warn" else dead).setdefault(stage, {})[rule or action] = count
     return dead, warned
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.connectors.base import BAD, ORIGIN
+from penstock.connectors.base import BAD, ORIGIN, quoted
 from penstock.pipeline.build import apply_rules, broken, call, time_rules
 from penstock.pipeline.declare import ProcessingTime
 from penstock.pipeline.each import MADE, made_of, rows_made
 from penstock.pipeline.late_rows import late_rows
-from penstock.pipeline.spark_plan import DELAY, analysed, carried, first_states
+from penstock.pipeline.spark_plan import DELAY, analysed, carried, first_states, with_own_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,15 +45,13 @@ def found_in(
     """What was wrong with the rows of a batch, stage by stage; of the stages that are `owned` only."""
     counted = {stage for stage in record["dead"] if stage in owned}
     made: dict[str, DataFrame] = {}
-    for name in query.sources:
-        source = graph.source(name)
-        told = next((one for one in record["sources"] if source and source.connector.recognises(one)), None)
-        rows = source.connector.replay(context, told) if source and told and told["end"] else None
-        if source is None or rows is None:
+    for source, told in _told_of(graph, query, record):
+        rows = source.connector.replay(context, told)
+        if rows is None:
             continue
-        if name in counted:
+        if source.name in counted:
             yield from _wrong_in_source(source, rows)
-        made[name] = _good(source, rows)
+        made[source.name] = _good(source, rows)
     looked_up = {name for flow in query.flows for name in graph.flow(flow).inputs}
     for table in graph.tables:
         if table.name in looked_up:
@@ -63,6 +61,18 @@ def found_in(
         if not set(flow.inputs) <= set(made):
             continue
         yield from _in_flow(flow, made, record, ruled=name in counted, late=late and name in owned)
+
+
+def _told_of(graph: Graph, query: Query, record: dict[str, Any]) -> Iterator[tuple[Source, dict[str, Any]]]:
+    """What a batch tells of each source; one that could be several gets what the others leave."""
+    left = [one for one in record["sources"] if one["end"]]
+    sources = [one for one in graph.sources if one.name in query.sources]
+    known = {one.name: [told for told in left if one.connector.recognises(told)] for one in sources}
+    for source in sorted(sources, key=lambda one: len(known[one.name])):
+        told = next((one for one in known[source.name] if one in left), None)
+        if told is not None:
+            left.remove(told)
+            yield source, told
 
 
 def _in_flow(
@@ -78,17 +88,18 @@ def _in_flow(
             yield from _by_kind(flow.name, raised)
         out = rows_made(tried, given)
     else:
-        out = carried(call(flow, {name: rows.drop(ORIGIN) for name, rows in made.items() if name in flow.inputs}))
-        if ORIGIN not in out.columns and not first_states(analysed(out)):
+        inputs = {name: rows for name, rows in made.items() if name in flow.inputs}
+        out = carried(call(flow, {name: rows.drop(ORIGIN) for name, rows in inputs.items()}), inputs.values())
+        if first_states(analysed(out)):  # from here on rows are not those of the source any more
+            if late and record["watermark_before"]:
+                yield from (Found(flow.name, "late", rows) for rows in late_rows(out, record["watermark_before"]))
+            return
+        if ORIGIN not in out.columns:
             # Code that makes rows anew, such as mapInPandas, knows no origin: the row itself must do.
             out = out.withColumn(ORIGIN, F.struct(F.monotonically_increasing_id().alias("row")))
     if ruled:
         yield from _quarantined(flow, out)
-    if late and record["watermark_before"]:
-        for rows in late_rows(out, record["watermark_before"]):
-            yield Found(flow.name, "late", rows)
-    if ORIGIN in out.columns:
-        made[flow.name] = apply_rules(out, flow)
+    made[flow.name] = apply_rules(out, flow)
 
 
 def _by_kind(stage: str, raised: DataFrame) -> Iterator[Found]:
@@ -119,7 +130,7 @@ def _good(source: Source, rows: DataFrame) -> DataFrame:
     wrong: list[Column] = [F.col(BAD).isNotNull(), *(broken for _, broken, _ in time_rules(source.time, rows))]
     for one in wrong:
         rows = rows.filter(~one)
-    rows = rows.drop(BAD).withColumn(ORIGIN, F.col(ORIGIN).withField("row", F.monotonically_increasing_id()))
+    rows = rows.drop(BAD).withColumn(ORIGIN, _origin(rows))
     if source.time is None:
         return rows
     if isinstance(source.time, ProcessingTime):
@@ -127,12 +138,25 @@ def _good(source: Source, rows: DataFrame) -> DataFrame:
     return rows.withMetadata(source.time.column, {DELAY: 0})
 
 
+def _origin(rows: DataFrame) -> Column:
+    """The origin with the same fields whatever the source, so that rows of several can be united; and with a number."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    kinds = {"topic": "string", "partition": "int", "offset": "long", "key": "binary", "value": "binary"}
+    has = set(rows.schema[ORIGIN].dataType.names)  # type: ignore[attr-defined]
+    fields = [
+        (F.col(f"{ORIGIN}.{name}") if name in has else F.lit(None)).cast(kind).alias(name)
+        for name, kind in kinds.items()
+    ]
+    return F.struct(*fields, F.monotonically_increasing_id().alias("row"))
+
+
 def _quarantined(flow: Flow, rows: DataFrame) -> Iterator[Found]:
     from pyspark.sql import functions as F  # noqa: N812
 
-    shown = [F.col(f"`{name}`") for name in rows.columns if name != ORIGIN]
     for rule in flow.expectations:
         if rule.action == "quarantine":
-            said = F.to_json(F.struct(*shown)).alias(SAID)
-            yield Found(flow.name, rule.name, rows.filter(broken(rule)).select(ORIGIN, said))
+            bad = with_own_names(rows.filter(broken(rule)))
+            said = F.to_json(F.struct(*quoted(name for name in bad.columns if name != ORIGIN))).alias(SAID)
+            yield Found(flow.name, rule.name, bad.select(ORIGIN, said))
             rows = rows.filter(~broken(rule))

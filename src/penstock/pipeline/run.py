@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import CommitUnknownError, PenstockError, TransientError
 from penstock.pipeline import progress
-from penstock.pipeline.build import Build, stage_owners
+from penstock.pipeline.build import Build
 from penstock.pipeline.checkpoint import committed_without_record, with_logs
 from penstock.pipeline.dead_letters import DeadLetters
 from penstock.pipeline.failure import explained
@@ -44,7 +44,7 @@ class Running:
         context: Context,
         trigger: dict[str, Any],
         *,
-        letters: Callable[[Plan, Query, str, Context], DeadLetters] = DeadLetters,
+        letters: Callable[[Plan, Query, str, set[str], Context], DeadLetters] = DeadLetters,
         keep_state: bool = False,
         ticks_always: bool = False,
     ) -> None:
@@ -56,7 +56,6 @@ class Running:
         self._trigger = trigger
         self._keep_state = keep_state
         self._ticks_always = ticks_always
-        self._owners = stage_owners(plan.queries)
         self._live: dict[str, Live] = {}
         self._by_id: dict[str, str] = {}
         self._todo: queue.Queue[tuple[str, dict[str, Any]] | None] = queue.Queue()
@@ -96,14 +95,16 @@ class Running:
             for query in self.plan.queries:
                 if not all(sink.connector.lasting for sink in query.sinks):
                     self.state.forget(query.name)  # what it wrote is gone with its process
-                self.state.adopt(self.plan, query, keep_state=self._keep_state)
+            owners = self.state.owners(self.plan)
+            for query in self.plan.queries:
+                self.state.adopt(self.plan, query, owners, keep_state=self._keep_state)
             self.learnt = learn_delays(self.plan, self.context)
             self._listener = _listener(self)
             self.context.spark.streams.addListener(self._listener)
             delays = {name: one.delay for name, one in self.learnt.items()}
             build = Build(self.plan.graph, self.context, delays)
             for query in self.plan.queries:
-                self._begin(query, build)
+                self._begin(query, build, {stage for stage, owner in owners.items() if owner == query.name})
             self._publisher.start()
             self._clock.start()
             self._begun.set()
@@ -135,8 +136,9 @@ class Running:
         logged = self.context.spark.sparkContext
         for live in self._live.values():
             # A real-time batch lasts long by design: it is cut off, and its rows come again after the next start.
-            while not live.query.realtime and live.in_batch and time.monotonic() < deadline:
-                time.sleep(0.05)
+            batch = live.batch
+            while not live.query.realtime and live.in_batch and live.batch == batch and time.monotonic() < deadline:
+                time.sleep(0.02)
             if live.query.realtime:
                 logged.setLogLevel("OFF")  # Spark reports every task that it cuts off as an error
             live.stream.stop()
@@ -183,16 +185,18 @@ class Running:
         if record["dead"] or record["late"]:
             self._todo.put((name, record))
 
-    def _begin(self, query: Query, build: Build) -> None:
-        counted = {name for name, owner in self._owners.items() if owner == query.name}
+    def _begin(self, query: Query, build: Build, counted: set[str]) -> None:
         left = self._left_over(query, counted)
         known = self.state.progress(query.name)
-        live = Live(
-            query, build, self.state.query(query.name), counted, known[-1] if known else None, always=self._ticks_always
-        )
-        live.start(self._trigger)
+        live = Live(query, build, self.state.query(query.name), counted, known, always=self._ticks_always)
+        try:
+            live.start(self._trigger)
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise explained(error, query) from error
         self._by_id[live.stream.id] = query.name
-        live.letters = self._letters(self.plan, query, live.stream.id, self.context)
+        live.letters = self._letters(self.plan, query, live.stream.id, counted, self.context)
         self._live[query.name] = live
         for record in left:
             self._todo.put((query.name, record))

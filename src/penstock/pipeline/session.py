@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,11 @@ def open_session(
 
     `code` is the folder of the pipeline's file: its modules, and ours, go along to a cluster.
     """
+    given = dict(options or {})
+    master = given.get("spark.master", master)
+    local = master is None or master.startswith("local")
+    if code is not None and local:  # Python workers here find the modules beside the pipeline's file
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(code), os.environ.get("PYTHONPATH"))))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
@@ -60,15 +67,18 @@ def open_session(
         "spark.redaction.regex": _SECRETS,
         "spark.sql.redaction.options.regex": _SECRETS,
     }
-    if master is None or master.startswith("local"):
+    if local:
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     # PySpark would log every refusal of the analyzer with its whole trace; the exception says it all.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     builder = SparkSession.builder
-    for key, value in (chosen | dict(options or {})).items():
+    for key, value in (chosen | given).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    if code is not None and master is not None and not master.startswith("local"):
+    if threading.current_thread() is threading.main_thread():
+        # PySpark's own handler would cancel the batch that a Ctrl-C is meant to let end.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if code is not None and not local:
         for archive in packed_code(code):
             spark.sparkContext.addPyFile(str(archive))
     return spark

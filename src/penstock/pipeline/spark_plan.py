@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import ORIGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import DataFrame
 
-__all__ = ["DELAY", "analysed", "carried", "children", "described", "first_states", "frame", "states", "walk"]
+__all__ = [
+    "DELAY",
+    "OWN",
+    "analysed",
+    "carried",
+    "children",
+    "described",
+    "elements",
+    "first_states",
+    "frame",
+    "is_time",
+    "states",
+    "walk",
+    "with_own_names",
+]
 
 DELAY = "spark.watermarkDelayMs"  # Spark's mark on the column that is the event time
+OWN = frozenset({"__micros", "__row"})  # columns that an operator of ours puts together for its state
 _STATEFUL = re.compile(r"Aggregate|Distinct|Deduplicate\w*|TransformWithState\w*|FlatMapGroups\w*WithState|GlobalLimit")
 _PASSING = re.compile(r"^[~!']+|#\d+L?|-T\d+ms")
 _WINDOW = re.compile(r"named_struct\(start, .*? AS (?:session_)?window")
@@ -27,7 +43,7 @@ def analysed(rows: DataFrame) -> Any:
 
 def children(node: Any) -> list[Any]:
     """The nodes or expressions right below."""
-    return _list(node.children())
+    return elements(node.children())
 
 
 def walk(node: Any) -> Iterator[Any]:
@@ -64,6 +80,12 @@ def _lengths(plan: str) -> str:
     return f" over {', '.join(dict.fromkeys(lengths))}" if lengths else ""
 
 
+def is_time(column: Any) -> bool:
+    """Whether a column is the event time, or a window of it."""
+    named = column.getClass().getSimpleName() in ("AttributeReference", "Alias")
+    return named and bool(column.metadata().contains(DELAY))
+
+
 def frame(rows: DataFrame, plan: Any) -> DataFrame:
     """A plan as a DataFrame of the same session."""
     from pyspark.sql import DataFrame
@@ -74,25 +96,37 @@ def frame(rows: DataFrame, plan: Any) -> DataFrame:
     return DataFrame(dataset.ofRows(session._jsparkSession, plan), session)
 
 
-def carried(rows: DataFrame) -> DataFrame:
-    """The same rows with the origin that a user's function has selected away, wherever no state is in between."""
-    return frame(rows, _carry(analysed(rows), rows.sparkSession._jvm))
+def with_own_names(rows: DataFrame) -> DataFrame:
+    """The rows with a name of its own for each column: a join may leave two of one name."""
+    seen: Counter[str] = Counter()
+    names = []
+    for name in rows.columns:
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return rows.toDF(*names)
 
 
-def _carry(node: Any, jvm: Any) -> Any:
-    below = [_carry(child, jvm) for child in children(node)]
-    if not below:
-        return node
+def carried(rows: DataFrame, given: Iterable[DataFrame]) -> DataFrame:
+    """The rows with the origin of those that they were made of, also where a user's function has selected it away."""
+    known = {one.exprId().id() for each in given for one in _origins(analysed(each))}
+    return frame(rows, _carry(analysed(rows), known, rows.sparkSession._jvm))
+
+
+def _carry(node: Any, known: set[int], jvm: Any) -> Any:
+    """Put the known origins back into every projection above them; those of a table are none."""
+    below = [_carry(child, known, jvm) for child in children(node)]
+    if not below or not any(one.exprId().id() in known for child in below for one in _origins(child)):
+        return node.withNewChildren(_seq(jvm, below)) if below else node
     if node.nodeName() == "Union":
         carry = all(_origins(child) for child in below)
         below = [_project(jvm, _shown(child), child, carry=carry) for child in below]
         return node.withNewChildren(_seq(jvm, below))
     if node.nodeName() == "Project":
-        return _project(jvm, _list(node.projectList()), below[0], carry=True)
+        return _project(jvm, elements(node.projectList()), below[0], carry=True)
     if node.nodeName() == "Expand":
         more = _origins(below[0])[:1] if not _origins(node) else []
-        projections = _seq(jvm, [_seq(jvm, [*_list(one), *more]) for one in _list(node.projections())])
-        output = _seq(jvm, [*_list(node.output()), *more])
+        projections = _seq(jvm, [_seq(jvm, [*elements(one), *more]) for one in elements(node.projections())])
+        output = _seq(jvm, [*elements(node.output()), *more])
         return jvm.org.apache.spark.sql.catalyst.plans.logical.Expand(projections, output, below[0])
     return node.withNewChildren(_seq(jvm, below))
 
@@ -104,11 +138,11 @@ def _project(jvm: Any, columns: list[Any], child: Any, *, carry: bool) -> Any:
 
 
 def _shown(node: Any) -> list[Any]:
-    return [one for one in _list(node.output()) if one.name() != ORIGIN]
+    return [one for one in elements(node.output()) if one.name() != ORIGIN]
 
 
 def _origins(node: Any) -> list[Any]:
-    return [one for one in _list(node.output()) if one.name() == ORIGIN]
+    return [one for one in elements(node.output()) if one.name() == ORIGIN]
 
 
 def _keeps_state(node: Any, moves: Callable[[Any], bool]) -> bool:
@@ -118,7 +152,8 @@ def _keeps_state(node: Any, moves: Callable[[Any], bool]) -> bool:
     return bool(_STATEFUL.fullmatch(node.nodeName())) and any(moves(child) for child in children(node))
 
 
-def _list(found: Any) -> list[Any]:
+def elements(found: Any) -> list[Any]:
+    """What a sequence of Scala holds."""
     return [found.apply(number) for number in range(found.size())]
 
 

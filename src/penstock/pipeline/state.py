@@ -68,7 +68,19 @@ class PipelineState:
             yield
             handle.truncate(0)
 
-    def adopt(self, plan: Plan, query: Query, *, keep_state: bool = False) -> None:
+    def owners(self, plan: Plan) -> dict[str, str]:
+        """For each source and flow the one query that counts and publishes its dead rows: the one that did before."""
+        owners: dict[str, str] = {}
+        for query in plan.queries:
+            for stage in self._plan(query.name).get("owns", []):
+                if stage in (*query.sources, *query.flows):
+                    owners.setdefault(stage, query.name)
+        for query in plan.queries:
+            for stage in (*query.sources, *query.flows):
+                owners.setdefault(stage, query.name)
+        return owners
+
+    def adopt(self, plan: Plan, query: Query, owners: dict[str, str], *, keep_state: bool = False) -> None:
         """Refuse a checkpoint that was made for something else; remember what ours is made for otherwise."""
         graph = plan.graph
         ours = {
@@ -76,10 +88,16 @@ class PipelineState:
             "sinks": sorted(sink.connector.target() for sink in query.sinks),
             "mode": query.mode,
             "state": list(query.state),
+            "idle": sorted(
+                one.name for one in graph.sources if one.name in query.sources and one.time and one.time.idle
+            ),
+            "owns": sorted(stage for stage, owner in owners.items() if owner == query.name),
         }
         path = self.query(query.name) / "plan.json"
-        if path.exists() and self.checkpoint(query.name).exists() and not keep_state:
-            changes = list(_changes(json.loads(path.read_text(encoding="utf-8")), ours))
+        if not self.checkpoint(query.name).exists():
+            self._refuse_renamed(plan, query)
+        elif path.exists() and not keep_state:
+            changes = list(_changes(self._plan(query.name), ours))
             if changes:
                 raise StateError(
                     f"Query {query.name!r} can't go on from its checkpoint: {'; '.join(changes)}.",
@@ -90,6 +108,25 @@ class PipelineState:
                 )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(ours, indent=2), encoding="utf-8")
+
+    def _plan(self, name: str) -> dict[str, Any]:
+        path = self.query(name) / "plan.json"
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return found
+
+    def _refuse_renamed(self, plan: Plan, query: Query) -> None:
+        """A query that is new, but whose sink another one has written that is gone, is most likely the same renamed."""
+        here = {one.name for one in plan.queries}
+        targets = {sink.connector.target() for sink in query.sinks if sink.connector.exclusive}
+        for name in self.queries():
+            if name not in here and self.checkpoint(name).exists() and targets & set(self._plan(name)["sinks"]):
+                raise StateError(
+                    f"{', '.join(sorted(targets))} was written by query {name!r} before, which is {query.name!r} now.",
+                    code="query-renamed",
+                    place=str(query.sinks[0].place),
+                    remedy=f"To go on, rename the folder {self.query(name)} to {query.name}; to write all rows again,"
+                    " remove it.",
+                )
 
     def forget(self, name: str) -> None:
         """Remove all that is known of a query."""
@@ -122,7 +159,12 @@ def _changes(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
     added = set(ours["sinks"]) - set(theirs["sinks"])
     if added:
         yield f"{', '.join(sorted(added))} is new and would miss the rows before (give that sink query='a_name')"
-    for key, what in (("sources", "it reads"), ("mode", "its rows go out as"), ("state", "it keeps")):
+    for key, what in (
+        ("sources", "it reads"),
+        ("mode", "its rows go out as"),
+        ("state", "it keeps"),
+        ("idle", "idle sources are"),
+    ):
         if theirs[key] != ours[key]:
             yield f"{what} {_told(ours[key])} now, {_told(theirs[key])} then"
 

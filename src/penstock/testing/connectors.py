@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.base import BAD, ORIGIN, Context, SinkConnector, SourceConnector
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import DataStreamWriter
 
-__all__ = ["GivenRows", "KeptRows", "given_rows"]
+__all__ = ["GivenRows", "KeptRows", "given_rows", "plain"]
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,21 @@ class KeptRows(SinkConnector):
 
     def write_batch(self, rows: DataFrame, number: int, context: Context) -> None:
         """Collect one batch."""
-        self.batches[number] = [row.asDict(recursive=True) for row in rows.collect()]
+        self.batches[number] = [plain(row.asDict(recursive=True)) for row in rows.collect()]
+
+    def encoded(self, rows: DataFrame) -> DataFrame:
+        """As the real sink would have it."""
+        return self.real.encoded(rows)
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows so far, batch by batch."""
         return [row for number in sorted(self.batches) for row in self.batches[number]]
+
+
+def plain(value: Any) -> Any:
+    """A value as a test wants it: times are in UTC and say so, wherever the test runs."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list) else value

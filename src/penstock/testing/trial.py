@@ -13,24 +13,25 @@ from penstock.errors import DeclarationError
 from penstock.local.jars import JarStore
 from penstock.local.progress import Silent
 from penstock.pipeline.compile import compile_graph, declared
-from penstock.pipeline.dead_letters import DeadLetters, letter_of
+from penstock.pipeline.dead_letters import DeadLetters
 from penstock.pipeline.declare import LATE
 from penstock.pipeline.replay import SAID
 from penstock.pipeline.run import Running
 from penstock.pipeline.session import open_session
 from penstock.settings import load
-from penstock.testing.connectors import GivenRows, KeptRows, given_rows
+from penstock.testing.connectors import GivenRows, KeptRows, given_rows, plain
 from penstock.testing.marks import CRASH, END, PAUSE, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
     from pyspark.sql import SparkSession
 
-    from penstock.pipeline.declare import Pipeline, Source, Table
+    from penstock.pipeline.declare import Pipeline, Sink, Source, Table
     from penstock.pipeline.plan import Graph
+    from penstock.pipeline.replay import Found
 
 __all__ = ["Trial"]
 
@@ -125,9 +126,13 @@ class Trial:
         want = list(wanted)
         names = sorted({name for row in want for name in row})
         found = [{name: row.get(name) for name in names} for row in self.rows(flow)]
-        missing = [row for row in want if row not in found]
-        extra = [row for row in found if row not in want]
-        if missing or extra or len(want) != len(found):
+        extra, missing = list(found), []
+        for row in want:
+            if row in extra:
+                extra.remove(row)
+            else:
+                missing.append(row)
+        if missing or extra:
             raise AssertionError(
                 f"{flow} gave {len(found)} rows, expected {len(want)}\n"
                 f"  missing: {missing}\n  not expected: {extra}\n  all: {found}"
@@ -161,19 +166,22 @@ class Trial:
 
             def publish(self, record: dict[str, Any]) -> int:
                 """Keep a batch's letters and late rows; a batch that comes again takes the place of its first try."""
-                letters = []
                 late: dict[str, list[dict[str, Any]]] = {}
-                for found in self.found(record):
-                    if found.rule == "late" and self.plan.graph.late_sink(found.stage):
-                        rows = found.rows.drop(ORIGIN, SAID).collect()
-                        late.setdefault(found.stage, []).extend(row.asDict(recursive=True) for row in rows)
-                        continue
-                    rows = found.rows.select(ORIGIN, SAID).collect()
-                    letters += [letter_of(row, found, self.plan.name)[1] for row in rows]
-                for stage, rows_late in late.items():
-                    sinks[stage + LATE].batches[record["batch"]] = rows_late
+                letters = []
+                for topic, _, value in self.messages(record):
+                    if topic == self.plan.dead_letters:
+                        letters.append(value)
+                    else:
+                        late.setdefault(topic, []).append(value)
+                for flow, rows in late.items():
+                    sinks[flow].batches[record["batch"]] = rows
                 kept[self.query.name, record["batch"]] = letters
                 return len(letters)
+
+            def late(self, found: Found, sink: Sink) -> Iterator[tuple[str, Any, Any]]:
+                """Late rows as they are, under the name of what the sink hangs on."""
+                for row in found.rows.drop(ORIGIN, SAID).collect():
+                    yield sink.flow, None, plain(row.asDict(recursive=True))
 
         return Kept(*known)
 

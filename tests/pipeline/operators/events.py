@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import penstock as ps
+from penstock.testing.connectors import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +61,7 @@ def batch_of(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
 
 def same(found: list[dict[str, Any]], rows: DataFrame) -> None:
     """Fail unless the rows found are those of a batch computation, in any order."""
-    wanted = [row.asDict(recursive=True) for row in rows.collect()]
+    wanted = [plain(row.asDict(recursive=True)) for row in rows.collect()]
     assert sorted(map(_told, found)) == sorted(map(_told, wanted))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DeclarationError
 from penstock.pipeline.build import Build
-from penstock.pipeline.spark_plan import DELAY, children, described, states
+from penstock.pipeline.spark_plan import children, described, elements, is_time, states
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,12 +52,12 @@ def _bounded(flow: Flow, state: Any, jvm: Any) -> None:
     """Refuse state that no event time ever takes away."""
     kind = state.nodeName()
     if kind == "Aggregate":
-        keys = [one for one in _list(state.groupingExpressions()) if _is_time(one)]
+        keys = [one for one in elements(state.groupingExpressions()) if is_time(one)]
         if keys:
             return
         remedy = "Group by a window of the event time too: F.window('created_at', '10 minutes')."
     elif kind == "Deduplicate":
-        if any(_is_time(one) for one in _list(state.keys())):
+        if any(is_time(one) for one in elements(state.keys())):
             return
         remedy = "Use ps.deduplicated(rows, by=…, within='1 hour')."
     elif kind == "Join":
@@ -65,7 +65,7 @@ def _bounded(flow: Flow, state: Any, jvm: Any) -> None:
         if not remedy:
             return
     else:
-        if any(_is_time(one) for child in children(state) for one in _list(child.output())):
+        if any(is_time(one) for child in children(state) for one in elements(child.output())):
             return
         remedy = "Give its source an event time: time=ps.EventTime('column', delay='10 seconds')."
     raise _unbounded(flow.name, flow.place, kind, remedy)
@@ -75,7 +75,7 @@ def _join_remedy(join: Any, jvm: Any) -> str:
     """What a join of two streams lacks, empty if it forgets both sides in time."""
     left, right = children(join)
     for side in (left, right):
-        if not any(_is_time(one) for one in _list(side.output())):
+        if not any(is_time(one) for one in elements(side.output())):
             return "Give both sources an event time: time=ps.EventTime('column', delay='10 seconds')."
     helper = getattr(getattr(jvm.org.apache.spark.sql.catalyst.analysis, "StreamingJoinHelper$"), "MODULE$")
     if helper.isWatermarkInJoinKeys(join):
@@ -99,7 +99,14 @@ def _unbounded(name: str, place: Place, kind: str, remedy: str) -> DeclarationEr
 
 
 def _rules_before_state(flow: Flow, kind: str) -> None:
-    """A row that an aggregate made has no origin to quarantine it with."""
+    """A row that state made, or held back, has no origin to quarantine it with."""
+    if flow.returns is not None:
+        raise DeclarationError(
+            f"{flow.name!r} takes single rows of a flow that keeps state ({kind}).",
+            code="each-after-state",
+            place=str(flow.place),
+            remedy="Put it before the state: what it raises is told of a row of the source.",
+        )
     if any(rule.action == "quarantine" for rule in flow.expectations):
         raise DeclarationError(
             f"Flow {flow.name!r} expects something of rows that were computed from many ({kind}).",
@@ -107,14 +114,3 @@ def _rules_before_state(flow: Flow, kind: str) -> None:
             place=str(flow.place),
             remedy="Quarantine the rows that go in, or use the action 'warn' or 'fail' here.",
         )
-
-
-def _is_time(expression: Any) -> bool:
-    try:
-        return bool(expression.metadata().contains(DELAY))
-    except TypeError:  # py4j: an expression that is no attribute has no metadata
-        return False
-
-
-def _list(found: Any) -> list[Any]:
-    return [found.apply(number) for number in range(found.size())]

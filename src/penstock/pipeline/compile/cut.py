@@ -15,6 +15,7 @@ from penstock.pipeline.compile.realtime import blockers
 from penstock.pipeline.declare import LATE
 from penstock.pipeline.failure import told_at
 from penstock.pipeline.plan import Plan, Query
+from penstock.pipeline.spark_plan import children, frame, states, with_own_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,8 +36,12 @@ def cut(graph: Graph, facts: dict[str, Facts], context: Context) -> Plan:
     """Group the sinks into queries, then ask Spark whether it would run each."""
     groups: dict[str, list[Sink]] = {}
     for sink in graph.sinks:
-        if not sink.flow.endswith(LATE):
-            groups.setdefault(_name(graph, facts, sink), []).append(sink)
+        if sink.flow.endswith(LATE):
+            _check_late(graph, facts, sink)
+            continue
+        name = _name(graph, facts, sink)
+        _check_company(graph, facts, name, sink, groups.get(name, []))
+        groups.setdefault(name, []).append(sink)
     return Plan(graph, tuple(_query(graph, facts, context, name, sinks) for name, sinks in groups.items()))
 
 
@@ -49,6 +54,45 @@ def _name(graph: Graph, facts: dict[str, Facts], sink: Sink) -> str:
     changes = _mode(graph, facts, sink.flow) == "update"
     says_so = any(one.name == anchor and one.emit == "changes" for one in graph.flows)
     return f"{anchor}-changes" if changes and not says_so and not _corrected(graph, facts, sink.flow) else anchor
+
+
+def _check_company(graph: Graph, facts: dict[str, Facts], name: str, sink: Sink, others: list[Sink]) -> None:
+    """Refuse a sink that can't be in one query with those that are in it already."""
+    alone = sink.latency == "realtime" or not sink.connector.shared
+    for other in others:
+        common = set(_chain(graph, facts, sink.flow)) & set(_chain(graph, facts, other.flow))
+        modes = {_mode(graph, facts, one.flow) for one in (sink, other)}
+        if alone or other.latency == "realtime" or not other.connector.shared or not common or len(modes) > 1:
+            raise DeclarationError(
+                f"This sink and the one at {other.place} can't share the query {name!r}.",
+                code="query-mixed",
+                place=str(sink.place),
+                remedy="Give it another name: query='…'.",
+            )
+
+
+def _check_late(graph: Graph, facts: dict[str, Facts], sink: Sink) -> None:
+    """Refuse a sink of late rows that would get none, or can't take them as they are."""
+    flow = sink.flow.removesuffix(LATE)
+    if not facts[flow].adds_state:
+        raise DeclarationError(
+            f"Flow {flow!r} keeps no state, so no row is late for it.",
+            code="late-without-state",
+            place=str(sink.place),
+            remedy="Hang the sink on the flow that groups, joins or deduplicates.",
+        )
+    if graph.late_sink(flow) is not sink:
+        raise DeclarationError(
+            f"The late rows of {flow!r} go to another sink already.",
+            code="late-twice",
+            place=str(sink.place),
+            remedy="Declare one sink for them.",
+        )
+    rows = facts[flow].rows
+    for given in (with_own_names(frame(rows, child)) for child in children(states(rows)[0])):
+        shown = given.drop("window", "session_window")
+        with told_at(sink.place, f"The sink of {sink.flow!r}", f"Its columns are {', '.join(shown.columns)}."):
+            sink.connector.encoded(shown)
 
 
 def _chain(graph: Graph, facts: dict[str, Facts], name: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.pipeline.spark_plan import analysed, children, walk
+from penstock.pipeline.spark_plan import analysed, children, elements, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +73,5 @@ def _of_node(node: Any) -> Iterator[str]:
 
 
 def _expressions(node: Any) -> Iterator[Any]:
-    found = node.expressions()
-    for number in range(found.size()):
-        yield from walk(found.apply(number))
+    for expression in elements(node.expressions()):
+        yield from walk(expression)

@@ -99,6 +99,8 @@ def options(pipeline: Pipeline) -> None:
         if not table.connector.is_table:
             remedy = "Declare it with pipeline.source, or read files or a Kafka topic."
             raise _wrong(table.place, f"The {table.connector.system} connector can't be a table.", remedy)
+        if getattr(table.connector, "pattern", False):
+            raise _wrong(table.place, "A table is of topics that are named.", "Leave pattern out.")
     for sink in pipeline.sinks:
         for problem, remedy in sink.connector.problems():
             raise _wrong(sink.place, problem, remedy)
@@ -146,16 +148,23 @@ def flows(pipeline: Pipeline) -> None:
 def sinks(pipeline: Pipeline) -> None:
     """No two sinks write one target, none writes what is read, and none promises more than it can give."""
     seen: dict[str, Place] = {}
-    read = {one.connector.target(): one for one in pipeline.sources}
+    for source in pipeline.sources:
+        for target in (f"kafka:{pipeline.name}-dead-letters", f"kafka:{pipeline.name}-dead-letters-progress"):
+            if source.connector.reads(target):
+                remedy = "Read other topics: a dead letter would come in again for ever."
+                raise _wrong(
+                    source.place, f"Source {source.name!r} reads {target}, which this pipeline writes.", remedy
+                )
     for sink in pipeline.sinks:
         target = sink.connector.target()
-        if target in seen:
+        if target in seen and sink.connector.exclusive:
             raise _wrong(
                 sink.place, f"{target} is written already at {seen[target]}.", "Unite the flows, or write another."
             )
-        if target in read:
-            remedy = "Write to another one: what goes out would come in again for ever."
-            raise _wrong(sink.place, f"{target} is what source {read[target].name!r} reads.", remedy)
+        for source in pipeline.sources:
+            if source.connector.reads(target):
+                remedy = "Write to another one: what goes out would come in again for ever."
+                raise _wrong(sink.place, f"{target} is what source {source.name!r} reads.", remedy)
         seen[target] = sink.place
         for problem, remedy in _promises(sink):
             raise _wrong(sink.place, problem, remedy)

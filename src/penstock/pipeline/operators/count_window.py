@@ -8,6 +8,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
 
+from penstock.connectors.base import quoted
 from penstock.errors import DeclarationError
 from penstock.pipeline.declare import Place
 from penstock.pipeline.durations import seconds
@@ -48,7 +49,7 @@ def count_window(rows: DataFrame, by: str | Sequence[str], size: int, timeout: s
     texts = rows.select(
         *keys,
         F.unix_micros(time).alias(_MICROS),
-        F.to_json(F.struct(*rows.columns), _EXACT).alias(_ROW),
+        F.to_json(F.struct(*quoted(rows.columns)), _EXACT).alias(_ROW),
         F.col(time),
     )
     closed = texts.groupBy(*keys).transformWithState(
