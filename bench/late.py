@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ROWS = 1_000_000
-TURNS = 5
+TURNS = 3
 
 
 def produce(context: Context, topic: str, late: float) -> None:

@@ -106,7 +106,8 @@ def spark() -> Iterator[SparkSession]:
     """The one Spark of the test run."""
     store = JarStore()
     store.ensure(["spark"], Silent())
-    session = open_session("tests", store.paths("spark"), master="local[8]")
+    options = {"spark.sql.shuffle.partitions": "1"}  # a batch of a few rows is quicker so
+    session = open_session("tests", store.paths("spark"), master="local[8]", options=options)
     yield session
     session.stop()
 

@@ -23,8 +23,12 @@ def test_public_names() -> None:
         "Kafka",
         "Memory",
         "Pipeline",
+        "ProcessingTime",
         "Raw",
         "__version__",
+        "count_window",
+        "deduplicated",
+        "top",
     ]
     for name in penstock.__all__:
         assert hasattr(penstock, name)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
+import shutil
 import tempfile
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,8 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["Memory"]
 
 
+@functools.cache
+def _root() -> Path:
+    """One folder of this process for all memories; gone with it."""
+    root = Path(tempfile.mkdtemp(prefix="penstock-memory-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    return root
+
+
 def _folder() -> str:
-    return tempfile.mkdtemp(prefix="penstock-memory-")
+    return str(_root() / uuid.uuid4().hex)
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ class Memory(SourceConnector, SinkConnector):
     def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Give rows; they are read as one batch."""
         lines = [json.dumps({"row": row}, default=str) for row in rows]
-        place = Path(self.folder)
+        place = self._made()
         number = len(list(place.glob("*.json")))
         fresh = place / f".{number:06}"
         fresh.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -58,7 +70,7 @@ class Memory(SourceConnector, SinkConnector):
     def stream(self, context: Context) -> DataFrame:
         """The rows of each call of `add`."""
         reader = context.spark.readStream.option("maxFilesPerTrigger", 1).schema(self._schema())
-        return self._decoded(reader.json(self.folder))
+        return self._decoded(reader.json(str(self._made())))
 
     def recognises(self, told: Mapping[str, Any]) -> bool:
         """The log names files of the folder."""
@@ -75,6 +87,11 @@ class Memory(SourceConnector, SinkConnector):
     def query_name(self, usual: str) -> str:
         """Spark names the table after the query."""
         return self.name
+
+    def _made(self) -> Path:
+        place = Path(self.folder)
+        place.mkdir(exist_ok=True)
+        return place
 
     def _schema(self) -> str:
         return f"row STRUCT<{self.schema}>, __corrupt STRING"

@@ -70,7 +70,7 @@ class Stack:
             return []
         with self.home.locked(progress.say):
             running = processes.find(self.home.folder)
-            stop(running.values(), progress)
+            stop(running.values(), progress, remove_data=remove_data)
             if remove_data:
                 wipe(self.home)
         return sorted(running)

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["stop", "wipe"]
 
 _SECONDS = 30
+_SECONDS_WITHOUT_DATA = 3  # nothing is left to be saved
 
 
-def stop(running: Iterable[Process], progress: Progress) -> None:
-    """End these processes, dependants before what they need."""
+def stop(running: Iterable[Process], progress: Progress, *, remove_data: bool = False) -> None:
+    """End these processes, dependants before what they need; quickly if their data is removed anyway."""
     everything = list(running)
+    seconds = _SECONDS_WITHOUT_DATA if remove_data else _SECONDS
     dependants = [process for process in everything if process_owner(process.name).needs]
-    _stop_together(dependants, progress)
-    _stop_together([process for process in everything if process not in dependants], progress)
+    _stop_together(dependants, progress, seconds)
+    _stop_together([process for process in everything if process not in dependants], progress, seconds)
 
 
 def wipe(home: Home) -> None:
@@ -40,16 +42,17 @@ def wipe(home: Home) -> None:
     (home.folder / "state.json").unlink(missing_ok=True)
 
 
-def _stop_together(group: list[Process], progress: Progress) -> None:
+def _stop_together(group: list[Process], progress: Progress, seconds: float) -> None:
     for process in group:
         process.signal(process_owner(process.name).stop_signal)
     began = time.monotonic()
     for process in group:
         while not process.wait(0.25):
             waited = time.monotonic() - began
-            progress.update(process.name, waited / _SECONDS, 1, "stopping")
-            if waited > _SECONDS:
-                progress.say(f"{process.name} did not stop within {_SECONDS} s and is killed.")
+            progress.update(process.name, waited / seconds, 1, "stopping")
+            if waited > seconds:
+                if seconds == _SECONDS:
+                    progress.say(f"{process.name} did not stop within {_SECONDS} s and is killed.")
                 process.signal(SIGKILL)
                 process.wait(10)
                 break

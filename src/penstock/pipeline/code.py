@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 import zipfile
 from pathlib import Path
@@ -14,6 +16,7 @@ _PACKAGE = Path(__file__).parents[1]
 def packed_code(folder: Path) -> list[Path]:
     """Two archives: ours, and the user's modules and packages without hidden folders."""
     place = Path(tempfile.mkdtemp(prefix="penstock-code-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
     ours, theirs = place / "penstock.zip", place / "project.zip"
     _pack(ours, _PACKAGE.parent, sorted(_PACKAGE.rglob("*.py")))
     found = sorted(folder.glob("*.py"))

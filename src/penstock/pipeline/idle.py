@@ -28,6 +28,11 @@ class IdleClock:
         if last is not None:
             self._newest = (_moment(last["newest"]), time.time())
 
+    @property
+    def watches(self) -> bool:
+        """Whether any source asks for it."""
+        return bool(self._idle)
+
     def heard(self, record: dict[str, Any], names: dict[str, int]) -> None:
         """Take a batch's record; `names` says how many rows each source gave."""
         now = time.time()

@@ -117,7 +117,7 @@ class Live:
 
     def move_idle(self) -> None:
         """Move the time of the sources that are silent; while a batch is worked on nobody knows whether they are."""
-        if not self.in_batch:
+        if self._idle.watches and not self.in_batch:
             for name, moment in self._idle.due():
                 self._ticks.add(name, moment)
 

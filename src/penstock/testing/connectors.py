@@ -32,7 +32,7 @@ class GivenRows(Memory):
 
     def table(self, context: Context) -> DataFrame:
         """All rows that were given so far."""
-        return self._decoded(context.spark.read.schema(self._schema()).json(self.folder)).drop(BAD, ORIGIN)
+        return self._decoded(context.spark.read.schema(self._schema()).json(str(self._made()))).drop(BAD, ORIGIN)
 
 
 def given_rows(name: str, real: SourceConnector, context: Context) -> GivenRows:
