@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["Recent", "watch"]
 
 _LOOK_SECONDS = 0.5
-_BAR = 16
+_BAR = 10
+_WIDE = 110
+_HEADS = ("QUERY", "ROWS/S", "BEHIND", "CAUGHT UP", "WATERMARK", "LATE", "DEAD", "ROWS", "STATE", "BATCH")
+_WHERE_WIDE = ("ROWS", "STATE", "BATCH")
 
 
 def watch(
@@ -72,50 +75,56 @@ def _table(running: Running, recent: Recent, over: Callable[[], bool]) -> None:
     from rich.text import Text
 
     most: dict[str, int] = {}
-    with Live(console=Console(stderr=True), refresh_per_second=4, transient=False) as live:
+    console = Console(stderr=True)
+    with Live(console=console, refresh_per_second=4, transient=False) as live:
         ended = False
         while not ended:
             ended = over()
-            live.update(Group(_drawn(running, most), Text(f"\n{recent.text()}" if recent.text() else "")))
+            live.update(
+                Group(_drawn(running, most, console.width), Text(f"\n{recent.text()}" if recent.text() else ""))
+            )
 
 
-def _drawn(running: Running, most: dict[str, int]) -> Table:
+def _drawn(running: Running, most: dict[str, int], width: int) -> Table:
     from rich.table import Table
 
     from penstock.pipeline.progress import behind
 
     table = Table(title=f"pipeline {running.plan.name}", title_justify="left", box=None, header_style="bold")
-    numbers = ("ROWS", "ROWS/S", "BEHIND")
-    for head in ("QUERY", *numbers, "CAUGHT UP", "WATERMARK", "STATE", "LATE", "DEAD", "BATCH"):
-        table.add_column(head, justify="right" if head in (*numbers, "STATE", "LATE", "DEAD") else "left", no_wrap=True)
+    heads = [head for head in _HEADS if width >= _WIDE or head not in _WHERE_WIDE]
+    for head in heads:
+        table.add_column(head, justify="left" if head in ("CAUGHT UP", "WATERMARK", "BATCH") else "right", no_wrap=True)
+    table.columns[0].justify = "left"
     totals = running.totals()
     for query in running.plan.queries:
         last = running.latest.get(query.name)
         if last is None:
-            table.add_row(query.name, *("",) * 8, "starting")
+            table.add_row(query.name, "starting")
             continue
         waiting = behind(last)
         most[query.name] = max(most.get(query.name, 0), waiting)
-        table.add_row(query.name, *_cells(last, totals[query.name], waiting, most[query.name]))
+        cells = _cells(query.name, last, totals[query.name], waiting, most[query.name])
+        table.add_row(*(cells[head] for head in heads))
     return table
 
 
-def _cells(last: dict[str, Any], total: dict[str, int], waiting: int, most: int) -> list[str]:
-    watermark = (last["watermark"] or "")[11:19] if not (last["watermark"] or "").startswith("1970") else ""
-    return [
-        f"{total['rows']:,}",
-        f"{last['rows_per_second']:,.0f}",
-        f"{waiting:,}",
-        _bar(1 - waiting / most if most else 1.0),
-        watermark,
-        f"{last['state_rows']:,}",
-        f"[yellow]{total['late']:,}[/]" if total["late"] else "0",
-        f"[red]{total['dead']:,}[/]" if total["dead"] else "0",
-        f"{last['batch']} in {last['duration_ms'].get('triggerExecution', 0) / 1000:.1f} s",
-    ]
+def _cells(name: str, last: dict[str, Any], total: dict[str, int], waiting: int, most: int) -> dict[str, str]:
+    watermark = last["watermark"] or ""
+    return {
+        "QUERY": name,
+        "ROWS/S": f"{last['rows_per_second']:,.0f}",
+        "BEHIND": f"{waiting:,}",
+        "CAUGHT UP": _bar(1 - waiting / most if most else 1.0),
+        "WATERMARK": "" if watermark.startswith("1970") else watermark[11:19],
+        "LATE": f"[yellow]{total['late']:,}[/]" if total["late"] else "0",
+        "DEAD": f"[red]{total['dead']:,}[/]" if total["dead"] else "0",
+        "ROWS": f"{total['rows']:,}",
+        "STATE": f"{last['state_rows']:,}",
+        "BATCH": f"{last['batch']} in {last['duration_ms'].get('triggerExecution', 0) / 1000:.1f} s",
+    }
 
 
 def _bar(share: float) -> str:
     full = round(share * _BAR)
     colour = "green" if share == 1 else "yellow"
-    return f"[{colour}]{'━' * full}[/][dim]{'━' * (_BAR - full)}[/] {share:4.0%}"
+    return f"[{colour}]{'━' * full}[/][dim]{'─' * (_BAR - full)}[/] {share:4.0%}"
