@@ -29,7 +29,7 @@ def test_each_query_has_its_line(width: int) -> None:
     running: Any = SimpleNamespace(
         plan=SimpleNamespace(name="shop", queries=[SimpleNamespace(name=name) for name in names]),
         latest={"orders": record(latest=90), "order_metrics": record(latest=50)},
-        totals=lambda: dict.fromkeys(names, {"rows": 12345, "late": 2, "dead": 3}),
+        totals=lambda: {key: {"rows": 12345, "late": 2, "dead": 3} for key in names},
     )
     console = Console(width=width, record=True, file=None, quiet=False)
     with console.capture() as captured:
