@@ -66,3 +66,15 @@ def test_an_open_window_is_seen_at_every_change_if_asked(spark: SparkSession) ->
     ) as trial:
         trial.given("events", [event(0, id=1), event(1, id=2), PAUSE, event(2, id=3), event(0, id=3)])
         assert [row["count"] for row in trial.rows("out")] == [2, 4]
+
+
+def test_rows_that_missed_their_session_are_kept(spark: SparkSession) -> None:
+    flow = pipeline_of(lambda events: events.groupBy(F.session_window("at", "5 seconds"), "k").count(), late="keep")
+    with Trial(flow, spark) as trial:
+        trial.given("events", [event(0, id=1, k="a"), event(4, id=2, k="a"), PAUSE, event(60, id=3, k="a")])
+        trial.given(
+            "events", [event(44, id=4, k="a"), event(47, id=5, k="a"), event(45, id=6, k=None)]
+        )  # time is at 50
+        trial.end()
+        assert sorted(row["id"] for row in trial.rows("out$late")) == [4, 6]
+        assert sorted(row["count"] for row in trial.rows("out")) == [1, 1, 2]
