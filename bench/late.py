@@ -6,33 +6,25 @@ The same windows over the same topic, kept and dropped in turns in one Spark ses
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-sys.path.pop(0)  # else platform.py beside this file stands for Python's own module of that name
+sys.path[0] = str(Path(__file__).parents[1])  # else platform.py beside this file stands for Python's own of that name
 
 import json
 import random
 import statistics
-import tempfile
-import time
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
+from bench.harness import caught_up, working
 from penstock.broker import Producer, Topics
-from penstock.connectors.base import Context
-from penstock.local.jars import JarStore
-from penstock.local.progress import Silent
-from penstock.local.stack import Stack
-from penstock.pipeline.compile import compile_pipeline
-from penstock.pipeline.run import start
-from penstock.pipeline.session import open_session
-from penstock.settings import load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from penstock.connectors.base import Context
 
 ROWS = 600_000
 TURNS = 4
@@ -50,9 +42,9 @@ def produce(context: Context, topic: str, late: float) -> None:
             producer.send(topic, {"bidder": number % 4000, "price": 1.0, "at": at}, partition=number % 4)
 
 
-def windows(context: Context, folder: Path, topic: str, late: str) -> float:
+def windows(context: Context, name: str, topic: str, late: str) -> float:
     """Count per bidder in windows of ten seconds; how long until all is read and every late row is out."""
-    made = ps.Pipeline(folder.name)
+    made = ps.Pipeline(name)
     bids = ps.Kafka(topic, format=ps.Json("bidder LONG, price DOUBLE, at TIMESTAMP"), rows_per_batch=100_000)
     made.source("bids", bids, time=ps.EventTime("at", delay="10 seconds", late=late))
 
@@ -61,23 +53,18 @@ def windows(context: Context, folder: Path, topic: str, late: str) -> float:
         return bids.groupBy(F.window("at", "10 seconds"), "bidder").count()
 
     made.sink(counts, ps.Kafka("counts"))
-    plan = compile_pipeline(made, context)
-    began = time.perf_counter()
-    running = start(plan, replace(context, settings=replace(context.settings, project=folder)), until_caught_up=True)
-    running.wait()
-    running.close()
-    took = time.perf_counter() - began
+    took, running = caught_up(made, context)
     (totals,) = running.totals().values()
     assert bool(totals["late"]) == (topic != "in-time"), totals
     return took
 
 
-def ratio(context: Context, folder: Path, topic: str) -> float:
+def ratio(context: Context, topic: str) -> float:
     """The throughput of keeping over that of dropping."""
     kept, dropped = [], []
     for turn in range(TURNS + 1):
         took = {
-            late: windows(context, folder / f"{topic}-{late}-{turn}", topic, late)
+            late: windows(context, f"{topic}-{late}-{turn}", topic, late)
             for late in (("keep", "drop") if turn % 2 else ("drop", "keep"))
         }
         one, other = took["keep"], took["drop"]
@@ -90,22 +77,11 @@ def ratio(context: Context, folder: Path, topic: str) -> float:
 
 def main() -> None:
     """Take turns, end with the ratios."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        stack = Stack(load(project=folder, profile="local"))
-        store = JarStore()
-        store.ensure(["spark"], Silent())
-        try:
-            stack.up(("kafka",), Silent())
-            spark = open_session("late", store.paths("spark"))
-            context = Context(spark, load(project=folder, profile="local"))
-            Topics(context.settings.kafka).create("counts", partitions=4)
-            for topic, late in (("in-time", 0.0), ("one-in-a-hundred", 0.01)):
-                produce(context, topic, late)
-            found = {topic: ratio(context, folder, topic) for topic in ("in-time", "one-in-a-hundred")}
-            spark.stop()
-        finally:
-            stack.down(Silent(), remove_data=True)
+    with working("late") as context:
+        Topics(context.settings.kafka).create("counts", partitions=4)
+        for topic, late in (("in-time", 0.0), ("one-in-a-hundred", 0.01)):
+            produce(context, topic, late)
+        found = {topic: ratio(context, topic) for topic in ("in-time", "one-in-a-hundred")}
     print("RESULT", json.dumps({"none_late": found["in-time"], "one_percent_late": found["one-in-a-hundred"]}))
 
 

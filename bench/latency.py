@@ -8,34 +8,30 @@ batch all of them wait.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-sys.path.pop(0)  # else platform.py beside this file stands for Python's own module of that name
+sys.path[0] = str(Path(__file__).parents[1])  # else platform.py beside this file stands for Python's own of that name
 
 import argparse
 import json
 import statistics
-import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer
 from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
+from bench.harness import working
 from penstock.broker import Producer, Topics
-from penstock.connectors.base import Context
-from penstock.local.jars import JarStore
-from penstock.local.progress import Silent
-from penstock.local.stack import Stack
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import Running, start
-from penstock.pipeline.session import open_session
-from penstock.settings import load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from penstock.connectors.base import Context
 
 PER_SECOND = 100
 WARM_SECONDS = 40
@@ -139,25 +135,12 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--seconds", type=int, default=100, help="how long each is measured, once warm")
     seconds: int = words.parse_args().seconds
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        stack = Stack(load(project=folder, profile="local"))
-        store = JarStore()
-        store.ensure(["spark"], Silent())
-        try:
-            stack.up(("kafka",), Silent())
-            spark = open_session("latency", store.paths("spark"), realtime=True)
-            context = Context(spark, load(project=folder, profile="local"))
-            runs = {
-                f"{kind}-{latency}": measure(
-                    context, f"{kind}-{latency}", latency, seconds, windowed=kind == "windowed"
-                )
-                for latency in ("realtime", "micro-batch")
-                for kind in ("stateless", "windowed")
-            }
-            spark.stop()
-        finally:
-            stack.down(Silent(), remove_data=True)
+    with working("latency", realtime=True) as context:
+        runs = {
+            f"{kind}-{latency}": measure(context, f"{kind}-{latency}", latency, seconds, windowed=kind == "windowed")
+            for latency in ("realtime", "micro-batch")
+            for kind in ("stateless", "windowed")
+        }
     result = {
         "stateless_p99_ms": runs["stateless-realtime"]["p99_ms"],
         "windowed_p99_ms": runs["windowed-realtime"]["p99_ms"],

@@ -6,34 +6,27 @@ Both read the same topic to its end in one Spark session, in turns; the ratio is
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-sys.path.pop(0)  # else platform.py beside this file stands for Python's own module of that name
+sys.path[0] = str(Path(__file__).parents[1])  # else platform.py beside this file stands for Python's own of that name
 
 import json
 import random
 import statistics
-import tempfile
 import time
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
+from bench.harness import caught_up, working
 from penstock.broker import Producer, Topics
-from penstock.connectors.base import Context
 from penstock.connectors.kafka import reading_options, writing_options
-from penstock.local.jars import JarStore
-from penstock.local.progress import Silent
-from penstock.local.stack import Stack
-from penstock.pipeline.compile import compile_pipeline
-from penstock.pipeline.run import start
-from penstock.pipeline.session import open_session
-from penstock.settings import load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from penstock.connectors.base import Context
 
 ROWS = 1_000_000
 TURNS = 5
@@ -62,7 +55,7 @@ def converted(bids: DataFrame) -> DataFrame:
     return bids.filter("price > 1").withColumn("price", F.round(F.col("price") * 0.908, 2))
 
 
-def by_hand(context: Context, folder: Path) -> float:
+def by_hand(context: Context, name: str) -> float:
     """The query as a person writes it."""
     reader = context.spark.readStream.format("kafka").options(**reading_options(context))
     raw = reader.option("subscribe", "bids").option("startingOffsets", "earliest").load()
@@ -73,48 +66,33 @@ def by_hand(context: Context, folder: Path) -> float:
     )
     writer = out.writeStream.format("kafka").options(**writing_options(context)).option("topic", "euros")
     began = time.perf_counter()
-    writer.option("checkpointLocation", str(folder)).trigger(availableNow=True).start().awaitTermination()
+    writer.option("checkpointLocation", str(context.settings.project / name)).trigger(
+        availableNow=True
+    ).start().awaitTermination()
     return time.perf_counter() - began
 
 
-def by_pipeline(context: Context, folder: Path) -> float:
+def by_pipeline(context: Context, name: str) -> float:
     """The same as a pipeline."""
-    bids = ps.Pipeline(folder.name)
+    bids = ps.Pipeline(name)
     bids.source("bids", ps.Kafka("bids", format=ps.Json(SCHEMA)))
     bids.flow(name="converted")(converted)
     bids.sink("converted", ps.Kafka("euros", key="bidder"))
-    plan = compile_pipeline(bids, context)
-    began = time.perf_counter()
-    running = start(plan, replace(context, settings=replace(context.settings, project=folder)), until_caught_up=True)
-    running.wait()
-    took = time.perf_counter() - began
-    running.close()
-    return took
+    return caught_up(bids, context)[0]
 
 
 def main() -> None:
     """Take turns, print each, end with the ratio of throughputs (1 is no overhead)."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        stack = Stack(load(project=folder, profile="local"))
-        store = JarStore()
-        store.ensure(["spark"], Silent())
-        try:
-            stack.up(("kafka",), Silent())
-            spark = open_session("overhead", store.paths("spark"))
-            context = Context(spark, load(project=folder, profile="local"))
-            produce(context)
-            hand, ours = [], []
-            for turn in range(TURNS + 1):
-                one = by_hand(context, folder / f"hand-{turn}")
-                other = by_pipeline(context, folder / f"ours-{turn}")
-                print(f"turn {turn}: by hand {ROWS / one:,.0f} rows/s, pipeline {ROWS / other:,.0f} rows/s", flush=True)
-                if turn:  # the first turn warms up
-                    hand.append(one)
-                    ours.append(other)
-            spark.stop()
-        finally:
-            stack.down(Silent(), remove_data=True)
+    with working("overhead") as context:
+        produce(context)
+        hand, ours = [], []
+        for turn in range(TURNS + 1):
+            one = by_hand(context, f"hand-{turn}")
+            other = by_pipeline(context, f"ours-{turn}")
+            print(f"turn {turn}: by hand {ROWS / one:,.0f} rows/s, pipeline {ROWS / other:,.0f} rows/s", flush=True)
+            if turn:  # the first turn warms up
+                hand.append(one)
+                ours.append(other)
     print("RESULT", json.dumps({"ratio": round(statistics.median(hand) / statistics.median(ours), 3)}))
 
 

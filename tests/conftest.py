@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock.broker import Topics
+from penstock.connectors.base import Context
 from penstock.local import processes
 from penstock.local.jars import JarStore
 from penstock.local.progress import Silent
@@ -110,6 +112,12 @@ def spark() -> Iterator[SparkSession]:
     session = open_session("tests", store.paths("spark"), master="local[8]", options=options)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def context(spark: SparkSession, platform: Project, tmp_path: Path) -> Context:
+    """The shared services, and a project of the test's own."""
+    return Context(spark, replace(platform.settings, project=tmp_path))
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 60.0, what: str = "") -> None:

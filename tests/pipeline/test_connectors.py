@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ import pytest
 
 import penstock as ps
 from penstock.broker import Producer, read
-from penstock.connectors.base import Context
 from penstock.errors import DeclarationError
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import start
@@ -20,16 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from penstock.connectors.base import SourceConnector
+    from penstock.connectors.base import Context, SourceConnector
     from penstock.settings import Kafka
-    from tests.conftest import Project
-
-
-@pytest.fixture
-def context(spark: SparkSession, platform: Project, tmp_path: Path) -> Context:
-    return Context(spark, replace(platform.settings, project=tmp_path))
 
 
 def copied(source: SourceConnector, context: Context, name: str | None = None, **rules: str) -> list[dict[str, Any]]:

@@ -12,7 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
 from penstock.broker import Producer, read
-from penstock.connectors.base import Context
 from penstock.errors import DeclarationError, SetupError, StateError
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import start
@@ -21,17 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
+    from penstock.connectors.base import Context
     from penstock.settings import Kafka
-    from tests.conftest import Project
 
 SCHEMA = "id LONG, amount DOUBLE, at TIMESTAMP"
-
-
-@pytest.fixture
-def context(spark: SparkSession, platform: Project, tmp_path: Path) -> Context:
-    return Context(spark, replace(platform.settings, project=tmp_path))
 
 
 def shop(topic: str = "orders", length: str = "1 minute", name: str = "shop") -> ps.Pipeline:

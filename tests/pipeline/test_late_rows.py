@@ -6,7 +6,6 @@ import pathlib
 import random
 import uuid
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
 from penstock.broker import Producer, read
-from penstock.connectors.base import Context
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import start
 from penstock.testing import Trial
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from penstock.connectors.base import Context
     from penstock.settings import Kafka
-    from tests.conftest import Project
 
 ROWS = 4000
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,12 +34,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.mark.parametrize("slide", ["1 minute", "20 seconds"])
 def test_on_time_and_late_are_all_rows_exactly(
-    spark: SparkSession,
-    platform: Project,
-    kafka: Kafka,
-    topic: Callable[..., str],
-    tmp_path: Path,
-    slide: str,
+    context: Context, kafka: Kafka, topic: Callable[..., str], slide: str
 ) -> None:
     source, out = topic("orders"), topic("totals")
     pipeline = ps.Pipeline(f"late-{uuid.uuid4().hex[:6]}")
@@ -62,7 +55,6 @@ def test_on_time_and_late_are_all_rows_exactly(
             behind = chance.choice((600, 1200)) if chance.random() < 0.01 else chance.random() * 20
             producer.send(source, {"id": number, "at": (START + timedelta(seconds=number - behind)).isoformat()})
         producer.send(source, {"id": ROWS, "at": (START + timedelta(days=1)).isoformat()})
-    context = Context(spark, replace(platform.settings, project=tmp_path))
     running = start(compile_pipeline(pipeline, context), context, until_caught_up=True)
     assert running.wait(180)
     running.close()
@@ -113,7 +105,7 @@ def test_late_rows_with_names_that_others_have_too(spark: SparkSession) -> None:
 
 
 def test_streams_of_different_kinds_are_united(
-    spark: SparkSession, platform: Project, kafka: Kafka, topic: Callable[..., str], tmp_path: Path
+    context: Context, kafka: Kafka, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     source, out = topic("orders"), topic("out")
     folder = tmp_path / "given"
@@ -131,7 +123,6 @@ def test_streams_of_different_kinds_are_united(
         return old.unionByName(new)
 
     made.sink(both, ps.Kafka(out))
-    context = Context(spark, replace(platform.settings, project=tmp_path))
     running = start(compile_pipeline(made, context), context, until_caught_up=True)
     assert running.wait(60)
     running.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,24 +12,20 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
 from penstock.broker import Producer, Topics, read
-from penstock.connectors.base import Context
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import start
 from tests.conftest import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
+    from penstock.connectors.base import Context
     from penstock.settings import Kafka
-    from tests.conftest import Project
 
 
 @pytest.mark.parametrize("windowed", [False, True], ids=["stateless", "windowed"])
 def test_rows_do_not_wait_for_their_batch(
-    spark: SparkSession, platform: Project, kafka: Kafka, topic: Callable[..., str], tmp_path: Path, windowed: bool
+    context: Context, kafka: Kafka, topic: Callable[..., str], windowed: bool
 ) -> None:
     source, out = topic("orders", partitions=2), topic("out")
     made = ps.Pipeline(f"quick-{uuid.uuid4().hex[:6]}")
@@ -41,7 +36,6 @@ def test_rows_do_not_wait_for_their_batch(
         return orders.groupBy(F.window("at", "1 minute")).agg(F.max("id").alias("id")) if windowed else orders
 
     made.sink(quick, ps.Kafka(out), latency="realtime")
-    context = Context(spark, replace(platform.settings, project=tmp_path))
     running = start(compile_pipeline(made, context), context, every="10 seconds")
     seen = {}
     try:

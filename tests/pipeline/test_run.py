@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
 from penstock.broker import Producer, Topics, read
-from penstock.connectors.base import Context
 from penstock.errors import DeclarationError, StateError
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import start
@@ -24,18 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
+    from penstock.connectors.base import Context
     from penstock.settings import Kafka
-    from tests.conftest import Project
 
 SCHEMA = "id LONG, customer LONG, amount DOUBLE, at TIMESTAMP"
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def context(spark: SparkSession, platform: Project, tmp_path: Path) -> Context:
-    return Context(spark, replace(platform.settings, project=tmp_path))
+ROWS = 9000  # with a bad one in a thousand
 
 
 def order(number: int, **changes: Any) -> dict[str, Any]:
@@ -79,29 +71,30 @@ def test_bad_rows_are_in_the_dead_letter_topic_once_and_good_rows_are_complete(
     bad = [b"not json", b"", b'{"id": "x"}', b"\xff\xfe{", b'{"id": 1, "amount": "abc"}', b"[1]", b"9" * 9_000_000]
     pipeline = shop(source, valid)
     dead = f"{pipeline.name}-dead-letters"
+    wrong: list[tuple[Any, str]] = [*((raw, "bad") for raw in bad), (None, "tombstone")]
+    wrong.append((order(ROWS, amount=-5.0), "negative"))
     with Producer(kafka) as producer:
-        for number in range(300):
+        for number in range(ROWS):
             producer.send(source, order(number), str(number))
-        for raw in bad:
-            producer.send(source, raw, "bad")
-        producer.send(source, order(300, amount=-5.0), "negative")
-        producer.send(source, None, "tombstone")
+            if number % 1000 == 500 and wrong:
+                producer.send(source, *wrong.pop())
+    assert not wrong
     run(pipeline, context)
-    assert sorted(row["id"] for row in values(kafka, valid)) == list(range(300))
+    assert sorted(row["id"] for row in values(kafka, valid)) == list(range(ROWS))
     letters = values(kafka, dead)
     assert len(letters) == len(bad) + 2
     assert len({(one["topic"], one["partition"], one["offset"]) for one in letters}) == len(letters)
     by_rule = {one["rule"]: one for one in letters}
     assert by_rule["positive amount"]["stage"] == "good"
     assert by_rule["positive amount"]["key"] == "negative"
-    assert json.loads(by_rule["positive amount"]["value"])["id"] == 300
+    assert json.loads(by_rule["positive amount"]["value"])["id"] == ROWS
     assert sum(one["rule"] == "decode" for one in letters) == len(bad) + 1
     with Producer(kafka) as producer:
         producer.send(source, "one more", "bad")
-        producer.send(source, order(301), "good")
+        producer.send(source, order(ROWS + 1), "good")
     run(pipeline, context)
     assert len(values(kafka, dead)) == len(bad) + 3
-    assert len(values(kafka, valid)) == 301
+    assert len(values(kafka, valid)) == ROWS + 1
 
 
 def test_windows_equal_a_batch_computation_whatever_the_order(

@@ -7,13 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
 from penstock.broker import Producer, read
-from penstock.connectors.base import Context
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import start
 from penstock.testing import CRASH, PAUSE, Trial
@@ -21,20 +19,14 @@ from tests.conftest import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from penstock.connectors.base import Context
     from penstock.settings import Kafka
-    from tests.conftest import Project
 
 SCHEMA = "id LONG, at TIMESTAMP"
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def context(spark: SparkSession, platform: Project, tmp_path: Path) -> Context:
-    return Context(spark, replace(platform.settings, project=tmp_path))
 
 
 def counted(topic: str, out: str, **time: Any) -> ps.Pipeline:

@@ -146,7 +146,8 @@ def time_rules(time: EventTime | None, rows: DataFrame) -> list[tuple[str, Colum
 def watermark_delay(time: EventTime, learnt: str | None = None) -> str:
     """How long Spark waits: the delay, declared or learnt, and the grace in which a window is still corrected."""
     delay = (learnt or _USUAL_DELAY) if percentile(time.delay) is not None else time.delay
-    return f"{(seconds(delay) or 0) + (seconds(time.grace) or 0) if time.grace else seconds(delay)} seconds"
+    waited = sum(seconds(one) or 0 for one in (delay, time.grace) if one is not None)
+    return f"{waited} seconds"
 
 
 def broken(rule: Expectation) -> Column:

@@ -16,7 +16,7 @@ from penstock.broker.producer import TransactionalProducer
 from penstock.broker.replay import fold
 from penstock.broker.topics import Topics
 from penstock.connectors.base import ORIGIN, Context
-from penstock.pipeline.replay import SAID, Found, found_in
+from penstock.pipeline.replay import RULE, SAID, Found, found_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,13 +85,14 @@ class DeadLetters:
         """What there is to publish of a batch: topic, key and value."""
         seen: Counter[str] = Counter()
         for found in self.found(record):
-            sink = self.plan.graph.late_sink(found.stage) if found.rule == "late" else None
+            sink = self.plan.graph.late_sink(found.stage) if found.late else None
             if sink is not None:
                 yield from self.late(found, sink)
                 continue
-            for row in found.rows.select(ORIGIN, SAID).toLocalIterator():
-                seen[found.stage] += found.rule != "late"
-                yield self.plan.dead_letters, *_letter_of(row, found, self.plan.name)
+            for row in found.rows.toLocalIterator():
+                seen[found.stage] += not found.late
+                rule = "late" if found.late else row[RULE]
+                yield self.plan.dead_letters, *_letter_of(row, found.stage, rule, self.plan.name)
         for stage, counts in record["dead"].items():
             missing = sum(counts.values()) - seen[stage]
             if stage in self.owned and missing > 0 and "unknown" not in counts:
@@ -134,7 +135,7 @@ def _not_found(record: dict[str, Any], stage: str, missing: int, pipeline: str) 
     }
 
 
-def _letter_of(row: Row, found: Found, pipeline: str) -> tuple[bytes | None, dict[str, Any]]:
+def _letter_of(row: Row, stage: str, rule: str, pipeline: str) -> tuple[bytes | None, dict[str, Any]]:
     """A bad row in its envelope, with its key."""
     origin = row[ORIGIN].asDict() if row[ORIGIN] is not None else {}
     value, key = origin.get("value"), origin.get("key")
@@ -145,8 +146,8 @@ def _letter_of(row: Row, found: Found, pipeline: str) -> tuple[bytes | None, dic
         "offset": origin.get("offset"),
         "key": _text(key),
         "value": _text(raw),
-        "stage": found.stage,
-        "rule": found.rule,
+        "stage": stage,
+        "rule": rule,
         "message": row[SAID],
         "pipeline": pipeline,
         "attempt": 1,

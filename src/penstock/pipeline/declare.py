@@ -90,7 +90,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to look up: read whole, as it is when a query starts."""
+    """Rows to look up, read whole: files once per query, a Kafka topic at each batch."""
 
     name: str
     connector: SourceConnector

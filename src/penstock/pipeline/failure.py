@@ -17,6 +17,20 @@ if TYPE_CHECKING:
 
 __all__ = ["explained", "told_at"]
 
+# What we let Spark raise: how it begins, its code, its remedy.
+_OURS = (
+    (
+        r"expectation .* of flow '\w+' is broken: [^\n]*",
+        "expectation-failed",
+        "Mend the rows at their source, or let the rule quarantine or warn instead of fail.",
+    ),
+    (
+        r"a row of a table can't be decoded: [^\n\"]*",
+        "table-row-bad",
+        "Mend or delete that row at its source, or correct the columns of the table.",
+    ),
+)
+
 
 @contextmanager
 def told_at(place: Place, what: str, remedy: str) -> Iterator[None]:
@@ -44,20 +58,9 @@ def explained(error: Exception, query: Query) -> PenstockError:
     """A Spark exception as one of our errors."""
     text = str(error)
     place = str(query.sinks[0].place)
-    if broken := re.search(r"expectation .* of flow '\w+' is broken: [^\n]*", text):
-        return DeclarationError(
-            f"{broken[0].strip()}.",
-            code="expectation-failed",
-            place=place,
-            remedy="Mend the rows at their source, or let the rule quarantine or warn instead of fail.",
-        )
-    if broken := re.search(r"a row of a table can't be decoded: [^\n\"]*", text):
-        return DeclarationError(
-            f"{broken[0].strip()}.",
-            code="table-row-bad",
-            place=place,
-            remedy="Mend or delete that row at its source, or correct the columns of the table.",
-        )
+    for said, code, remedy in _OURS:
+        if broken := re.search(said, text):
+            return DeclarationError(f"{broken[0].strip()}.", code=code, place=place, remedy=remedy)
     if "No space left on device" in text or "Read-only file system" in text:
         return SetupError(
             f"Query {query.name!r} can't write its checkpoint: the disk is full or read-only.",

@@ -43,6 +43,17 @@ class Graph:
                 found.update(flow.inputs)
         return found
 
+    def emits_changes(self, *names: str) -> bool:
+        """Whether a result with state goes out at every change: a flow says so, or late rows correct it."""
+        needed = self.needed(*names)
+        says_so = any(one.emit == "changes" for one in self.flows if one.name in needed)
+        return says_so or self.corrected(*names)
+
+    def corrected(self, *names: str) -> bool:
+        """Whether late rows correct what was emitted."""
+        needed = self.needed(*names)
+        return any(one.time is not None and one.time.late == "update" for one in self.sources if one.name in needed)
+
     def late_sink(self, flow: str) -> Sink | None:
         """The sink of a flow's late rows."""
         return next((one for one in self.sinks if one.flow == flow + LATE), None)

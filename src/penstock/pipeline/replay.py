@@ -25,18 +25,22 @@ if TYPE_CHECKING:
     from penstock.pipeline.declare import Flow, Source
     from penstock.pipeline.plan import Graph, Query
 
-__all__ = ["SAID", "Found", "found_in"]
+__all__ = ["RULE", "SAID", "Found", "found_in"]
 
+RULE = "__rule"
 SAID = "__said"
 
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of one stage that broke one rule: their origin, what to say of each, and of late ones the columns."""
+    """Rows that a stage could not use: the origin of each and what to say of it.
+
+    Bad ones have the rule that they broke, late ones their columns.
+    """
 
     stage: str
-    rule: str
     rows: DataFrame
+    late: bool = False
 
 
 def found_in(
@@ -50,7 +54,7 @@ def found_in(
         if rows is None:
             continue
         if source.name in counted:
-            yield from _wrong_in_source(source, rows)
+            yield Found(source.name, _wrong_in_source(source, rows))
         made[source.name] = _good(source, rows)
     looked_up = {name for flow in query.flows for name in graph.flow(flow).inputs}
     for table in graph.tables:
@@ -84,43 +88,31 @@ def _in_flow(
         given = made[flow.inputs[0]]
         tried = made_of(flow, given)
         if ruled:
-            raised = tried.filter(F.col(f"{MADE}.error").isNotNull())
-            yield from _by_kind(flow.name, raised)
+            error = F.col(f"{MADE}.error")
+            said = (ORIGIN, error["kind"].alias(RULE), error["message"].alias(SAID))
+            yield Found(flow.name, tried.filter(error.isNotNull()).select(*said))
         out = rows_made(tried, given)
     else:
         inputs = {name: rows for name, rows in made.items() if name in flow.inputs}
         out = carried(call(flow, {name: rows.drop(ORIGIN) for name, rows in inputs.items()}), inputs.values())
         if first_states(analysed(out)):  # from here on rows are not those of the source any more
             if late and record["watermark_before"]:
-                yield from (Found(flow.name, "late", rows) for rows in late_rows(out, record["watermark_before"]))
+                yield from (Found(flow.name, rows, late=True) for rows in late_rows(out, record["watermark_before"]))
             return
         if ORIGIN not in out.columns:
             # Code that makes rows anew, such as mapInPandas, knows no origin: the row itself must do.
             out = out.withColumn(ORIGIN, F.struct(F.monotonically_increasing_id().alias("row")))
     if ruled:
-        yield from _quarantined(flow, out)
+        yield Found(flow.name, _quarantined(flow, out))
     made[flow.name] = apply_rules(out, flow)
 
 
-def _by_kind(stage: str, raised: DataFrame) -> Iterator[Found]:
-    """What the function raised, by the class of the error."""
+def _wrong_in_source(source: Source, rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    error = F.col(f"{MADE}.error")
-    for row in raised.select(error["kind"].alias("kind")).distinct().collect():
-        rows = raised.filter(error["kind"] == row["kind"])
-        yield Found(stage, row["kind"], rows.select(ORIGIN, error["message"].alias(SAID)))
-
-
-def _wrong_in_source(source: Source, rows: DataFrame) -> Iterator[Found]:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    decoded = F.col(BAD).isNull()
-    yield Found(source.name, "decode", rows.filter(~decoded).select(ORIGIN, F.col(BAD).alias(SAID)))
-    rows = rows.filter(decoded)
-    for rule, wrong, said in time_rules(source.time, rows):
-        yield Found(source.name, rule, rows.filter(wrong).select(ORIGIN, said.alias(SAID)))
-        rows = rows.filter(~wrong)
+    rules = [("decode", F.col(BAD).isNotNull(), F.col(BAD)), *time_rules(source.time, rows)]
+    said = F.coalesce(*(F.when(wrong, said) for _, wrong, said in rules))
+    return _told(rows, [(rule, wrong) for rule, wrong, _ in rules], said)
 
 
 def _good(source: Source, rows: DataFrame) -> DataFrame:
@@ -151,12 +143,18 @@ def _origin(rows: DataFrame) -> Column:
     return F.struct(*fields, F.monotonically_increasing_id().alias("row"))
 
 
-def _quarantined(flow: Flow, rows: DataFrame) -> Iterator[Found]:
+def _quarantined(flow: Flow, rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    for rule in flow.expectations:
-        if rule.action == "quarantine":
-            bad = with_own_names(rows.filter(broken(rule)))
-            said = F.to_json(F.struct(*quoted(name for name in bad.columns if name != ORIGIN))).alias(SAID)
-            yield Found(flow.name, rule.name, bad.select(ORIGIN, said))
-            rows = rows.filter(~broken(rule))
+    rows = with_own_names(rows)
+    shown = F.to_json(F.struct(*quoted(name for name in rows.columns if name != ORIGIN)))
+    rules = [(rule.name, broken(rule)) for rule in flow.expectations if rule.action == "quarantine"]
+    return _told(rows, rules, shown)
+
+
+def _told(rows: DataFrame, rules: list[tuple[str, Column]], said: Column) -> DataFrame:
+    """The rows that break a rule, each with the first one that it breaks."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    first = F.coalesce(F.lit(None).cast("string"), *(F.when(wrong, F.lit(rule)) for rule, wrong in rules))
+    return rows.select(ORIGIN, first.alias(RULE), said.alias(SAID)).filter(F.col(RULE).isNotNull())

@@ -186,8 +186,8 @@ class Running:
             self._todo.put((name, record))
 
     def _begin(self, query: Query, build: Build, counted: set[str]) -> None:
-        left = self._left_over(query, counted)
         known = self.state.progress(query.name)
+        left = self._left_over(query, known, counted)
         live = Live(query, build, self.state.query(query.name), counted, known, always=self._ticks_always)
         try:
             live.start(self._trigger)
@@ -201,9 +201,8 @@ class Running:
         for record in left:
             self._todo.put((query.name, record))
 
-    def _left_over(self, query: Query, stages: set[str]) -> list[dict[str, Any]]:
+    def _left_over(self, query: Query, known: list[dict[str, Any]], stages: set[str]) -> list[dict[str, Any]]:
         """Batches of earlier runs whose dead rows may not be published yet."""
-        known = self.state.progress(query.name)
         unknown = committed_without_record(self.state.checkpoint(query.name), known, stages)
         due = [one for one in (*known, *unknown) if one["dead"] or one["late"]]
         return sorted(due, key=lambda one: int(one["batch"]))  # what is published moves the mark past all before it

@@ -53,7 +53,7 @@ def _name(graph: Graph, facts: dict[str, Facts], sink: Sink) -> str:
     anchor = _chain(graph, facts, sink.flow)[-1]
     changes = _mode(graph, facts, sink.flow) == "update"
     says_so = any(one.name == anchor and one.emit == "changes" for one in graph.flows)
-    return f"{anchor}-changes" if changes and not says_so and not _corrected(graph, facts, sink.flow) else anchor
+    return f"{anchor}-changes" if changes and not says_so and not graph.corrected(sink.flow) else anchor
 
 
 def _check_company(graph: Graph, facts: dict[str, Facts], name: str, sink: Sink, others: list[Sink]) -> None:
@@ -129,16 +129,7 @@ def _query(graph: Graph, facts: dict[str, Facts], context: Context, name: str, s
 
 def _mode(graph: Graph, facts: dict[str, Facts], flow: str) -> str:
     """Spark's output mode: a row once when it is final, or at every change."""
-    needed = graph.needed(flow)
-    changes = any(one.name in needed and one.emit == "changes" for one in graph.flows)
-    return "update" if facts[flow].state and (changes or _corrected(graph, facts, flow)) else "append"
-
-
-def _corrected(graph: Graph, facts: dict[str, Facts], flow: str) -> bool:
-    """Whether late rows correct what was emitted."""
-    needed = graph.needed(flow)
-    late = any(one.time is not None and one.time.late == "update" for one in graph.sources if one.name in needed)
-    return late and bool(facts[flow].state)
+    return "update" if facts[flow].state and graph.emits_changes(flow) else "append"
 
 
 def _refuse(graph: Graph, query: Query, facts: dict[str, Facts], context: Context) -> None:

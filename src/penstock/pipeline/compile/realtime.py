@@ -47,14 +47,8 @@ def _found(graph: Graph, query: Query, facts: dict[str, Facts]) -> Iterator[str]
     rows = facts[query.sinks[0].flow].rows
     for node in walk(analysed(rows)):
         yield from _of_node(node)
-    if query.state and not _emits_changes(graph, query):
+    if query.state and not graph.emits_changes(query.root):
         yield 'results that wait until they are final: let the flow emit="changes".'
-
-
-def _emits_changes(graph: Graph, query: Query) -> bool:
-    changes = any(one.name in query.flows and one.emit == "changes" for one in graph.flows)
-    corrected = any(one.time and one.time.late == "update" for one in graph.sources if one.name in query.sources)
-    return changes or corrected
 
 
 def _of_node(node: Any) -> Iterator[str]:

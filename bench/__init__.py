@@ -1,0 +1,1 @@
+"""Figures, as ratios in one run."""
