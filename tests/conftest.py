@@ -117,7 +117,8 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def context(spark: SparkSession, platform: Project, tmp_path: Path) -> Context:
     """The shared services, and a project of the test's own."""
-    return Context(spark, replace(platform.settings, project=tmp_path))
+    lake = replace(platform.settings.lake, warehouse=str(tmp_path / "lake"))
+    return Context(spark, replace(platform.settings, project=tmp_path, lake=lake))
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 60.0, what: str = "") -> None:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.connectors.console import Console
+    from penstock.connectors.delta import Delta
     from penstock.connectors.files import Files
     from penstock.connectors.formats import Csv, Json, Raw
     from penstock.connectors.generated import Generated
+    from penstock.connectors.iceberg import Iceberg
     from penstock.connectors.kafka import Kafka
     from penstock.connectors.memory import Memory
+    from penstock.connectors.postgres import Postgres
     from penstock.pipeline.declare import EventTime, Pipeline, ProcessingTime
     from penstock.pipeline.operators.count_window import count_window
     from penstock.pipeline.operators.deduplicated import deduplicated
@@ -22,13 +25,16 @@ __version__ = "0.1.0"
 _HOMES = {
     "Console": "penstock.connectors.console",
     "Csv": "penstock.connectors.formats",
+    "Delta": "penstock.connectors.delta",
     "EventTime": "penstock.pipeline.declare",
     "Files": "penstock.connectors.files",
     "Generated": "penstock.connectors.generated",
+    "Iceberg": "penstock.connectors.iceberg",
     "Json": "penstock.connectors.formats",
     "Kafka": "penstock.connectors.kafka",
     "Memory": "penstock.connectors.memory",
     "Pipeline": "penstock.pipeline.declare",
+    "Postgres": "penstock.connectors.postgres",
     "ProcessingTime": "penstock.pipeline.declare",
     "Raw": "penstock.connectors.formats",
     "count_window": "penstock.pipeline.operators.count_window",
@@ -39,13 +45,16 @@ _HOMES = {
 __all__ = [
     "Console",
     "Csv",
+    "Delta",
     "EventTime",
     "Files",
     "Generated",
+    "Iceberg",
     "Json",
     "Kafka",
     "Memory",
     "Pipeline",
+    "Postgres",
     "ProcessingTime",
     "Raw",
     "__version__",

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from penstock.errors import DeclarationError, SetupError
 
-__all__ = ["Connect", "Kafka", "Local", "OpenSearch", "Postgres", "Registry", "Secret", "Settings", "load"]
+__all__ = ["Connect", "Kafka", "Lake", "Local", "OpenSearch", "Postgres", "Registry", "Secret", "Settings", "load"]
 
 FILE = "penstock.toml"
 HOME = ".penstock"
@@ -122,6 +122,14 @@ class OpenSearch:
 
 
 @dataclass(frozen=True)
+class Lake:
+    """Where tables of files lie, and the Iceberg catalog that knows them (PyIceberg's own options)."""
+
+    warehouse: str
+    catalog: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Local:
     """What a person may set about the services on this machine."""
 
@@ -141,6 +149,7 @@ class Settings:
     connect: Connect
     postgres: Postgres
     opensearch: OpenSearch
+    lake: Lake
     local: Local
     spark: Mapping[str, str]
     external: frozenset[str]
@@ -157,6 +166,7 @@ _SECTIONS = {
     "connect": Connect,
     "postgres": Postgres,
     "opensearch": OpenSearch,
+    "lake": Lake,
 }
 
 
@@ -220,6 +230,7 @@ def _local_addresses(project: Path) -> dict[str, dict[str, Any]]:
         "connect": {"url": f"http://127.0.0.1:{ports['connect']}"},
         "postgres": {"host": "127.0.0.1", "port": ports["postgres"]},
         "opensearch": {"url": f"http://127.0.0.1:{ports['opensearch']}"},
+        "lake": {"warehouse": str(project / HOME / "lake")},
     }
 
 

@@ -79,7 +79,18 @@ def compiled(tmp_path: Path, text: str) -> str:
             HEAD + GOOD + "shop.source('m', ps.Generated(), time=ps.EventTime('created_at', idle='a while'))",
             "idle='a while' is not a duration.",
         ),
-        (HEAD + GOOD.replace('"valid"))', '"valid"), guarantee="exactly-once")'), "The kafka sink gives at-least-once"),
+        (
+            HEAD + GOOD.replace('ps.Kafka("valid"))', 'ps.Memory("valid"), guarantee="exactly-once")'),
+            "The memory sink gives at-least-once, not exactly-once",
+        ),
+        (
+            HEAD + GOOD.replace('"valid"))', '"valid"), guarantee="exactly-once", latency="realtime")'),
+            "The kafka sink in real time gives at-least-once",
+        ),
+        (
+            HEAD + GOOD.replace('ps.Kafka("valid"))', 'ps.Console(), guarantee="at-most-once")'),
+            "The console sink gives at-least-once, not at-most-once",
+        ),
         (HEAD + GOOD.replace('"valid"))', '"valid"), guarantee="always")'), "'always' is not a guarantee"),
         (HEAD + GOOD.replace("@shop.flow", "@shop.flow(emit='sometimes')"), "emit='sometimes' is not known"),
         (HEAD + GOOD.replace("@shop.flow", "@shop.flow(expect={'a': ('b', 'c')})"), "does not know 'c'"),

@@ -73,7 +73,7 @@ def test_siblings_of_a_source_share_a_query_and_state_has_its_own(context: Conte
     text = plan.as_text()
     assert "query  totals (micro-batch): orders -> known -> good -> totals" in text
     assert "real-time is blocked by results that wait until they are final" in text
-    assert plan.as_dict()["queries"][0]["sinks"][0]["guarantee"] == "at-least-once"
+    assert plan.as_dict()["queries"][0]["sinks"][0]["guarantee"] == "exactly-once"
     assert "totals --> shown" in plan.as_mermaid()
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from confluent_kafka import Message
+    from confluent_kafka import Message, TopicPartition
 
     from penstock.broker.consumer import Consumer
     from penstock.settings import Kafka
@@ -36,6 +36,7 @@ _SETTINGS: dict[str, Any] = {
     "linger.ms": 20,
     "batch.size": 512 << 10,
     "queue.buffering.max.kbytes": 64 << 10,
+    "delivery.report.only.error": True,
     "message.max.bytes": 64 << 20,  # the topic's own limit decides, and its answer is heard
 }
 
@@ -91,6 +92,27 @@ class Producer:
                 self._client.poll(0.1)
             except KafkaException as error:
                 raise kafka_error(error.args[0], self.kafka, f"sending to {topic}") from error
+        self._client.poll(0)
+
+    def send_many(self, topic: str, keys: Sequence[Any], values: Sequence[Any]) -> None:
+        """Queue many records of one topic, text or bytes; waits while the queue is full. `flush` tells of failures."""
+        left = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+        while left:
+            try:
+                queued = self._client.produce_batch(topic, left, on_delivery=self._delivered)
+            except BufferError:
+                queued = 0
+            except KafkaException as raised:
+                raise kafka_error(raised.args[0], self.kafka, f"sending to {topic}") from raised
+            if queued == len(left):
+                break
+            failed = [one.pop("_error", None) for one in left]
+            for error in failed:
+                if isinstance(error, KafkaError) and error.code() != KafkaError._QUEUE_FULL:
+                    raise kafka_error(error, self.kafka, f"sending to {topic}")
+            if queued:
+                left = [one for one, error in zip(left, failed, strict=True) if error is not None]
+            self._client.poll(0.05)
         self._client.poll(0)
 
     def flush(self, seconds: float = 60.0) -> None:
@@ -191,8 +213,11 @@ class TransactionalProducer(Producer):
         self._commit()
 
     def _add_offsets(self, consumer: Consumer) -> None:
-        finished, group = consumer.finished(), consumer.group_metadata()
-        self._call("adding the offsets", lambda: self._client.send_offsets_to_transaction(finished, group, 10.0))
+        self.add_group_offsets(consumer.finished(), consumer.group_metadata())
+
+    def add_group_offsets(self, places: list[TopicPartition], group: Any) -> None:
+        """Commit these offsets for a group in the transaction that is open."""
+        self._call("adding the offsets", lambda: self._client.send_offsets_to_transaction(places, group, 10.0))
 
     def _begin_epoch(self) -> None:
         """Fence what came before under our id: an older producer, a late request of our own."""

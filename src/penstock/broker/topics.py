@@ -152,6 +152,11 @@ class Topics:
         )
         return Topic(name, partitions, self._config(name))
 
+    def largest(self, name: str) -> int:
+        """How many bytes a message may have, set on the topic or by the broker."""
+        self._known(name)
+        return int(self._configs(name)["max.message.bytes"].value)
+
     def start_offsets(self, name: str) -> dict[int, int]:
         """The first offset that each partition still has."""
         return self._offsets(name, self.partitions(name), OffsetSpec.earliest())
@@ -238,12 +243,15 @@ class Topics:
                     raise
                 time.sleep(0.1)
 
-    def _config(self, name: str) -> dict[str, str]:
+    def _configs(self, name: str) -> dict[str, Any]:
         resource = ConfigResource(ResourceType.TOPIC, name)
-        entries = self._result(self._admin.describe_configs([resource])[resource], f"describing {name}")
+        found: dict[str, Any] = self._result(self._admin.describe_configs([resource])[resource], f"describing {name}")
+        return found
+
+    def _config(self, name: str) -> dict[str, str]:
         return {
             key: entry.value
-            for key, entry in sorted(entries.items())
+            for key, entry in sorted(self._configs(name).items())
             if not entry.is_default and not entry.is_sensitive and entry.source == _SET_ON_TOPIC
         }
 

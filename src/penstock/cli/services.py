@@ -102,7 +102,7 @@ def logs(service: str, follow: bool, lines: int, as_json: bool, settings: Settin
 
     process_owner(service)
     log = Home(settings.project, settings.home).log(service)
-    found = last_lines(log, lines)
+    found, end = last_lines(log, lines)
     if as_json and not follow:
         show_json({"service": service, "lines": found})
         return
@@ -111,7 +111,7 @@ def logs(service: str, follow: bool, lines: int, as_json: bool, settings: Settin
     for line in found:
         show(line)
     if follow:
-        for line in new_lines(log):
+        for line in new_lines(log, end):
             show(line)
 
 

@@ -2,6 +2,10 @@
 
 A source gives its decoded columns and two reserved ones: `__bad` says why a row could not be decoded (null if it
 could), `__origin` says where it came from. The pipeline takes both off again before a user's function sees the row.
+
+What a sink promises is in its type: a `BestEffortSink` is written by Spark itself and may get rows again after a
+failure, an `IdempotentSink` may get a batch again and it changes nothing, a `TransactionalSink` takes a batch and the
+mark that it was taken in one step.
 """
 
 from __future__ import annotations
@@ -16,16 +20,23 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
+    from penstock.connectors.writing import MarkedWriter, Opening, Writer
     from penstock.settings import Settings
 
 __all__ = [
     "BAD",
     "GUARANTEES",
     "ORIGIN",
+    "BatchSink",
+    "BestEffortSink",
     "Connector",
     "Context",
+    "IdempotentSink",
+    "MessageSink",
     "SinkConnector",
     "SourceConnector",
+    "TableConnector",
+    "TransactionalSink",
     "good_or_raise",
     "quoted",
 ]
@@ -62,8 +73,6 @@ class Connector(ABC):
 class SourceConnector(Connector):
     """Something to read as a stream."""
 
-    is_table: ClassVar[bool] = False
-
     @abstractmethod
     def stream(self, context: Context) -> DataFrame:
         """The stream, decoded, with the reserved columns."""
@@ -71,10 +80,6 @@ class SourceConnector(Connector):
     def columns(self, context: Context) -> str:
         """The columns that a user's function sees, as DDL."""
         return str(self.stream(context).drop(BAD, ORIGIN)._jdf.schema().toDDL())
-
-    def table(self, context: Context) -> DataFrame:
-        """All rows as they are now, without the reserved columns; only of connectors with `is_table`."""
-        raise NotImplementedError(f"{self.system} is no table")
 
     def reads(self, target: str) -> bool:
         """Whether what is written to that target would come in here."""
@@ -97,16 +102,34 @@ class SourceConnector(Connector):
         return 1
 
 
+class TableConnector(SourceConnector):
+    """A source that can be looked up as well."""
+
+    @abstractmethod
+    def table(self, context: Context) -> DataFrame:
+        """All rows as they are now, without the reserved columns."""
+
+
 class SinkConnector(Connector):
-    """Something to write a stream to."""
+    """Something to write a stream to; `guarantee` is the most that it can give."""
 
     guarantee: ClassVar[str]
+    sentence: ClassVar[str]
     updates: ClassVar[bool] = True
     lasting: ClassVar[bool] = True
     exclusive: ClassVar[bool] = True
-    shared: ClassVar[bool] = False
     realtime: ClassVar[bool] = False
-    takes_late: ClassVar[bool] = False
+
+    @abstractmethod
+    def check(self, rows: DataFrame, context: Context) -> None:
+        """Raise if rows of these columns can't be written."""
+
+
+class BestEffortSink(SinkConnector):
+    """Written by Spark's own writer, in a query of its own."""
+
+    guarantee: ClassVar[str] = "at-least-once"
+    sentence: ClassVar[str] = "every row appears; after a failure some may appear again"
 
     def query_name(self, usual: str) -> str:
         """The name that its Spark query must have."""
@@ -116,13 +139,48 @@ class SinkConnector(Connector):
     def write(self, rows: DataFrame, context: Context) -> DataStreamWriter:
         """A writer for these rows, without trigger, checkpoint and name."""
 
-    def write_batch(self, rows: DataFrame, number: int, context: Context) -> None:
-        """Write the rows of one batch; only of connectors that are `shared`: their query may have other sinks too."""
-        raise NotImplementedError(f"{self.system} has its own query")
+    def check(self, rows: DataFrame, context: Context) -> None:
+        """Spark says it as soon as the writer is made."""
+        self.write(rows, context)
 
+
+class BatchSink(SinkConnector):
+    """Written batch by batch; a query may have several."""
+
+    guarantee: ClassVar[str] = "exactly-once"
+
+    def together(self) -> str:
+        """Sinks of one query that give the same answer are written by one writer, in one step."""
+        return self.target()
+
+    @abstractmethod
+    def open(self, opening: Opening) -> Writer:
+        """A writer for one query and all sinks that are written together."""
+
+
+class IdempotentSink(BatchSink):
+    """Rows that come again change nothing."""
+
+
+class TransactionalSink(BatchSink):
+    """Rows and the mark that they were taken become visible in one step."""
+
+    @abstractmethod
+    def open(self, opening: Opening) -> MarkedWriter:
+        """A writer that marks what it has written."""
+
+
+class MessageSink(SinkConnector):
+    """A sink whose rows are keys and values of a topic; late rows can go there."""
+
+    @property
+    @abstractmethod
+    def sole_topic(self) -> str:
+        """The topic that it writes."""
+
+    @abstractmethod
     def encoded(self, rows: DataFrame) -> DataFrame:
-        """The rows as `key` and `value`; only of connectors with `takes_late`."""
-        raise NotImplementedError(f"{self.system} has no keys and values")
+        """The rows as `key` (if it has one) and `value`."""
 
 
 def quoted(names: Iterable[str]) -> list[Column]:

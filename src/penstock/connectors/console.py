@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from penstock.connectors.base import Context, SinkConnector
+from penstock.connectors.base import BestEffortSink, Context
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,14 +15,13 @@ __all__ = ["Console"]
 
 
 @dataclass(frozen=True)
-class Console(SinkConnector):
+class Console(BestEffortSink):
     """Print the rows of each batch."""
 
     rows: int = 20
 
     system: ClassVar = "console"
     summary: ClassVar = "Rows printed batch by batch, for looking only."
-    guarantee: ClassVar = "at-least-once"
     realtime: ClassVar = True
     exclusive: ClassVar = False
 

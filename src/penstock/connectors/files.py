@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.connectors.base import BAD, ORIGIN, Context, SinkConnector, SourceConnector, good_or_raise, quoted
+from penstock.connectors.base import BAD, ORIGIN, BestEffortSink, Context, TableConnector, good_or_raise, quoted
 from penstock.connectors.file_log import files_of_batch, is_log_of
 from penstock.connectors.frozen import frozen_schema
 
@@ -22,7 +22,7 @@ _CORRUPT = "__corrupt"
 
 
 @dataclass(frozen=True)
-class Files(SourceConnector, SinkConnector):
+class Files(TableConnector, BestEffortSink):
     """A folder of JSON lines, CSV or Parquet; a source takes new files as they come.
 
     Without a `schema` a source learns its columns from the files that are there and freezes them in `schemas/`.
@@ -38,8 +38,10 @@ class Files(SourceConnector, SinkConnector):
     system: ClassVar = "files"
     summary: ClassVar = "Files in a folder; as a sink each batch's files appear once, by Spark's own log of files."
     guarantee: ClassVar = "exactly-once"
+    sentence: ClassVar = (
+        "who reads the folder with Spark sees each batch once; other readers may see files of a failed try"
+    )
     updates: ClassVar = False
-    is_table: ClassVar = True
 
     def target(self) -> str:
         """The folder."""

@@ -12,15 +12,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.broker.connection import java_options
 from penstock.broker.topics import Topics
-from penstock.connectors.base import BAD, ORIGIN, Context, SinkConnector, SourceConnector, good_or_raise
+from penstock.connectors.base import (
+    BAD,
+    ORIGIN,
+    BestEffortSink,
+    Context,
+    MessageSink,
+    TableConnector,
+    TransactionalSink,
+    good_or_raise,
+)
 from penstock.connectors.formats import Format, Json, Raw
 from penstock.connectors.frozen import frozen_schema, json_columns
+from penstock.connectors.kafka_writer import KafkaWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import DataStreamWriter
+
+    from penstock.connectors.writing import Opening
 
 __all__ = ["Kafka", "reading_options", "writing_options"]
 
@@ -46,12 +58,13 @@ _JSON = Json()
 
 
 @dataclass(frozen=True)
-class Kafka(SourceConnector, SinkConnector):
+class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
     """One topic, several, or all that match a pattern (sources only).
 
     `start`: "earliest", "latest", a datetime, an offset (of every partition) or offsets by partition `{0: 17, 1: 23}`.
     `metadata` names a column for key, headers, topic, partition, offset and timestamp. `options` go to Spark as they
-    are, over our own: `{"kafka.max.poll.records": "500"}`.
+    are, over our own: `{"kafka.max.poll.records": "500"}`. As an exactly-once sink, `group` names a consumer group to
+    which the offsets of each batch are committed in the same transaction: its lag then shows in every Kafka tool.
     """
 
     topic: str | tuple[str, ...]
@@ -62,18 +75,27 @@ class Kafka(SourceConnector, SinkConnector):
     rows_per_batch: int = 2_000_000
     metadata: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None
 
     system: ClassVar = "kafka"
-    summary: ClassVar = "Rows of Kafka topics; as a sink by Spark's own writer, at least once."
-    guarantee: ClassVar = "at-least-once"
-    is_table: ClassVar = True
-    shared: ClassVar = True
+    summary: ClassVar = (
+        "Rows of Kafka topics. As a sink one transaction per batch over all topics of a query, dead letters included;"
+        ' with guarantee="at-least-once" and in real time by Spark\'s own writer.'
+    )
+    sentence: ClassVar = (
+        "a read_committed reader sees each batch completely or not at all, once, whatever is killed;"
+        " with one broker a crash of its machine may lose what it has acknowledged"
+    )
     realtime: ClassVar = True
-    takes_late: ClassVar = True
 
     def target(self) -> str:
         """The topics."""
         return f"kafka:{','.join(self.topics)}"
+
+    @property
+    def sole_topic(self) -> str:
+        """The topic that a sink writes."""
+        return self.topics[0]
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -157,13 +179,20 @@ class Kafka(SourceConnector, SinkConnector):
     def write(self, rows: DataFrame, context: Context) -> DataStreamWriter:
         """Spark's own writer."""
         at_once = {"kafka.linger.ms": "0"} if context.realtime else {}
-        options = {**writing_options(context), **at_once, **self.options, "topic": self.topics[0]}
+        options = {**writing_options(context), **at_once, **self.options, "topic": self.sole_topic}
         return self.encoded(rows).writeStream.format("kafka").options(**options)
 
-    def write_batch(self, rows: DataFrame, number: int, context: Context) -> None:
-        """The same writer, for a batch."""
-        options = {**writing_options(context), **self.options, "topic": self.topics[0]}
-        self.encoded(rows).write.format("kafka").options(**options).save()
+    def check(self, rows: DataFrame, context: Context) -> None:
+        """There is a key column, and the format takes the others."""
+        self.encoded(rows)
+
+    def together(self) -> str:
+        """All topics of a query in one transaction."""
+        return "kafka:"
+
+    def open(self, opening: Opening) -> KafkaWriter:
+        """The transactions of a query."""
+        return KafkaWriter(opening, [(flow, sink) for flow, sink in opening.sinks if isinstance(sink, Kafka)])
 
     def encoded(self, rows: DataFrame) -> DataFrame:
         """Rows as values, the key column as key."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.connectors.base import BAD, ORIGIN, Context, SinkConnector, SourceConnector
+from penstock.connectors.base import BAD, ORIGIN, BestEffortSink, Context, SourceConnector
 from penstock.connectors.file_log import files_of_batch, is_log_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _folder() -> str:
 
 
 @dataclass(frozen=True)
-class Memory(SourceConnector, SinkConnector):
+class Memory(SourceConnector, BestEffortSink):
     """As a sink a table of the Spark session; as a source the rows that `add` was given, a batch for each call."""
 
     name: str
@@ -46,7 +46,6 @@ class Memory(SourceConnector, SinkConnector):
 
     system: ClassVar = "memory"
     summary: ClassVar = "Rows in memory of this process; gone with it."
-    guarantee: ClassVar = "at-least-once"
     lasting: ClassVar = False
 
     def target(self) -> str:

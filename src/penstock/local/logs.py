@@ -39,21 +39,21 @@ def turn_over(log: Path) -> None:
         log.replace(log.with_suffix(".log.1"))
 
 
-def last_lines(log: Path, count: int) -> list[str]:
-    """The last lines of a log."""
+def last_lines(log: Path, count: int) -> tuple[list[str], int]:
+    """The last lines of a log, and the place where they end."""
     if not log.exists():
-        return []
+        return [], 0
     with log.open("rb") as handle:
         handle.seek(max(0, handle.seek(0, os.SEEK_END) - 512 * max(count, 1)))
-        return handle.read().decode(errors="replace").splitlines()[-count:]
+        return handle.read().decode(errors="replace").splitlines()[-count:], handle.tell()
 
 
-def follow(log: Path) -> Iterator[str]:
-    """New lines as they are written, for ever, across a turn-over."""
+def follow(log: Path, since: int) -> Iterator[str]:
+    """The lines after a place as they are written, for ever, across a turn-over."""
     log.touch()
     handle = log.open(encoding="utf-8", errors="replace")
     try:
-        handle.seek(0, os.SEEK_END)
+        handle.seek(since)
         while True:
             while line := handle.readline():
                 yield line.rstrip("\n")

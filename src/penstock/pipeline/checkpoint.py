@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -9,22 +10,37 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["committed_without_record", "watermark_of", "with_logs"]
+__all__ = ["batch_record", "committed_without_record", "digest_of", "kafka_ends", "watermark_of", "with_logs"]
 
 
 def committed_without_record(checkpoint: Path, known: list[dict[str, Any]], stages: set[str]) -> list[dict[str, Any]]:
     """Batches that ended while nobody wrote their record: their offsets, and that any stage may have dead rows."""
     ends = {one["batch"]: [source["end"] for source in one["sources"]] for one in known}
-    return [
-        {
-            "batch": number,
-            "dead": {stage: {"unknown": 1} for stage in stages},
-            "late": 1,
-            "watermark_before": _watermark(checkpoint, number - 1),
-            "sources": _ranges(checkpoint, number, ends),
-        }
-        for number in sorted(_numbers(checkpoint / "commits") - set(ends))
-    ]
+    maybe = {"dead": {stage: {"unknown": 1} for stage in stages}, "late": 1}
+    unknown = sorted(_numbers(checkpoint / "commits") - set(ends))
+    return [{**batch_record(checkpoint, number, ends), **maybe} for number in unknown]
+
+
+def batch_record(checkpoint: Path, number: int, ends: dict[int, list[Any]] | None = None) -> dict[str, Any]:
+    """What the checkpoint says of a batch: where it begins and ends in each source, and the watermark before it."""
+    record = {
+        "batch": number,
+        "watermark_before": _watermark(checkpoint, number - 1),
+        "sources": _ranges(checkpoint, number, ends or {}),
+    }
+    return with_logs(record, checkpoint)
+
+
+def digest_of(record: dict[str, Any]) -> str:
+    """A batch's input in a word: the same input, the same word."""
+    ranges = [[one["begin"], one["end"]] for one in record["sources"]]
+    return hashlib.sha256(json.dumps(ranges, sort_keys=True).encode()).hexdigest()[:15]
+
+
+def kafka_ends(record: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Up to where a batch has read each Kafka topic."""
+    ends = [one["end"] for one in record["sources"] if isinstance(one["end"], dict)]
+    return {name: parts for one in ends for name, parts in one.items() if isinstance(parts, dict)}
 
 
 def watermark_of(checkpoint: Path) -> str | None:

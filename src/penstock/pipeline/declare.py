@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from penstock.connectors.base import SinkConnector, SourceConnector
+from penstock.connectors.base import BatchSink, BestEffortSink, SinkConnector, SourceConnector, TableConnector
 from penstock.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Table:
     """Rows to look up, read whole: files once per query, a Kafka topic at each batch."""
 
     name: str
-    connector: SourceConnector
+    connector: TableConnector
     place: Place = field(compare=False)
 
 
@@ -126,6 +126,22 @@ class Sink:
     latency: str = "micro-batch"
     query: str | None = None
 
+    @property
+    def promise(self) -> str:
+        """What it gives: what was asked for, or the most that it can."""
+        return "at-least-once" if self.latency == "realtime" else self.guarantee or self.connector.guarantee
+
+    @property
+    def streamed(self) -> bool:
+        """Whether Spark writes it by itself."""
+        weak = self.promise == "at-least-once" or not isinstance(self.connector, BatchSink)
+        return isinstance(self.connector, BestEffortSink) and weak
+
+    @property
+    def alone(self) -> bool:
+        """Whether it must have a query of its own."""
+        return self.streamed or self.latency == "realtime"
+
 
 class Pipeline:
     """Sources, tables, flows and sinks under one name; declare it at the top of a file."""
@@ -145,10 +161,10 @@ class Pipeline:
         self.sources.append(made)
         return made
 
-    def table(self, name: str, connector: SourceConnector) -> Table:
+    def table(self, name: str, connector: TableConnector) -> Table:
         """Declare rows to join with: files, or a Kafka topic with the latest row of each key."""
         place = Place.of_caller()
-        made = Table(name, _readable(connector, place), place)
+        made = Table(name, _lookup(_readable(connector, place), place), place)
         self.tables.append(made)
         return made
 
@@ -246,6 +262,13 @@ class Pipeline:
 def _readable(connector: SourceConnector, place: Place) -> SourceConnector:
     if not isinstance(connector, SourceConnector):
         raise _wrong(place, f"{connector!r} can't be read.", "Give a source such as ps.Kafka('orders', …).")
+    return connector
+
+
+def _lookup(connector: SourceConnector, place: Place) -> TableConnector:
+    if not isinstance(connector, TableConnector):
+        remedy = "Declare it with pipeline.source, or read files or a Kafka topic."
+        raise _wrong(place, f"The {connector.system} connector can't be a table.", remedy)
     return connector
 
 

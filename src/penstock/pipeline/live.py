@@ -6,11 +6,12 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.connectors.base import BestEffortSink
 from penstock.pipeline import progress
 from penstock.pipeline.build import Build
 from penstock.pipeline.checkpoint import watermark_of, with_logs
+from penstock.pipeline.commit import Commit, Terms
 from penstock.pipeline.durations import seconds
-from penstock.pipeline.fan_out import FanOut
 from penstock.pipeline.idle import IdleClock
 from penstock.pipeline.ticks import EXCLUDED, PUSH_DOWN, Ticks
 
@@ -41,6 +42,7 @@ class Live:
         folder: Path,
         counted: set[str],
         known: list[dict[str, Any]],
+        terms: Terms,
         *,
         always: bool = False,
     ) -> None:
@@ -54,7 +56,7 @@ class Live:
         self._sources = [one for one in build.graph.sources if one.name in query.sources]
         self._ticks = Ticks(folder / "ticks", always=always)
         self._idle = IdleClock(self._sources, known)
-        self._fan_out = FanOut(build, query, counted)
+        self.commit = Commit(build, query, folder, counted, terms)
         self._watermark = watermark_of(self._checkpoint)
 
     @property
@@ -77,9 +79,10 @@ class Live:
         usual = f"{build.graph.name}/{query.name}"
         sink = query.streamed
         if sink is not None:
+            assert isinstance(sink.connector, BestEffortSink)
             writer = sink.connector.write(rows, context).queryName(sink.connector.query_name(usual))
         else:
-            writer = rows.writeStream.foreachBatch(self._fan_out).queryName(usual)
+            writer = rows.writeStream.foreachBatch(self.commit).queryName(usual)
         if context.realtime:
             every = trigger["processingTime"]
             trigger = {"realTime": every if (seconds(every) or 0) > 0 else _REALTIME_BATCH}
@@ -98,12 +101,13 @@ class Live:
         record = progress.record_of(told)
         if record["duration_ms"].get("addBatch") is None:
             return None
-        dead, warned = progress.counts_of(self._fan_out.observed(record["batch"]))
+        dead, warned = progress.counts_of(self.commit.observed(record["batch"]))
         record["dead"] |= dead
         record["warned"] |= warned
         self.tries = 0
         record["watermark_before"], self._watermark = self._watermark, record["watermark"]
         self.last = record
+        self.commit.behind = progress.behind(record)
         count = sum(sum(counts.values()) for counts in record["dead"].values())
         self.totals.update(batches=1, rows=record["rows"], dead=count, late=record["late"])
         self._idle.heard(record, self._rows_by_source(record))

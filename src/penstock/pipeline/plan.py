@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.connectors.base import BestEffortSink
+from penstock.connectors.letters import dead_letters
 from penstock.pipeline.declare import LATE
 
 if TYPE_CHECKING:
@@ -76,9 +78,8 @@ class Query:
 
     @property
     def streamed(self) -> Sink | None:
-        """The one sink that Spark writes by itself; None if the batch is handed to several."""
-        (first, *more) = self.sinks
-        return first if not more and first.flow == self.root else None
+        """The one sink that Spark writes by itself; None if each batch is handed to the sinks."""
+        return self.sinks[0] if self.sinks[0].streamed else None
 
     @property
     def realtime(self) -> bool:
@@ -101,7 +102,7 @@ class Plan:
     @property
     def dead_letters(self) -> str:
         """The topic of the rows that could not be used."""
-        return f"{self.name}-dead-letters"
+        return dead_letters(self.name)
 
     def as_text(self) -> str:
         """For people."""
@@ -115,8 +116,7 @@ class Plan:
             lines.append(f"  query  {query.name} ({query.latency}): {' -> '.join((*query.sources, *query.flows))}")
             lines += [f"           keeps {one}" for one in query.state]
             for sink in query.sinks:
-                promise = sink.guarantee or sink.connector.guarantee
-                lines.append(f"           {sink.flow} -> {sink.connector.target()}, {promise}: {_sentence(promise)}")
+                lines.append(f"           {sink.flow} -> {sink.connector.target()}, {sink.promise}: {_sentence(sink)}")
             lines += [f"           real-time is blocked by {one}" for one in query.blockers]
         for sink in self.graph.sinks:
             if sink.flow.endswith(LATE):
@@ -157,7 +157,8 @@ class Plan:
                         {
                             "flow": sink.flow,
                             "target": sink.connector.target(),
-                            "guarantee": sink.guarantee or sink.connector.guarantee,
+                            "guarantee": sink.promise,
+                            "promise": _sentence(sink),
                         }
                         for sink in one.sinks
                     ],
@@ -189,8 +190,10 @@ def _time(source: Source) -> str:
     return f", time {time.column} + {time.delay}, late rows: {late}"
 
 
-def _sentence(guarantee: str) -> str:
+def _sentence(sink: Sink) -> str:
     """The guarantee, honestly."""
-    if guarantee == "exactly-once":
-        return "every row appears exactly once"
-    return "every row appears; after a failure some may appear again"
+    if sink.promise == sink.connector.guarantee:
+        return sink.connector.sentence
+    if sink.promise == "at-most-once":
+        return "no row appears twice; after a failure the rows of a batch may be missing"
+    return BestEffortSink.sentence

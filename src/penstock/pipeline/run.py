@@ -6,6 +6,7 @@ import json
 import queue
 import threading
 import time
+import uuid
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from penstock.errors import CommitUnknownError, PenstockError, TransientError
 from penstock.pipeline import progress
 from penstock.pipeline.build import Build
 from penstock.pipeline.checkpoint import committed_without_record, with_logs
+from penstock.pipeline.commit import Terms
 from penstock.pipeline.dead_letters import DeadLetters
 from penstock.pipeline.failure import explained
 from penstock.pipeline.learn import learn_delays
@@ -44,9 +46,10 @@ class Running:
         context: Context,
         trigger: dict[str, Any],
         *,
-        letters: Callable[[Plan, Query, str, set[str], Context], DeadLetters] = DeadLetters,
+        letters: Callable[[Plan, Query, str, set[str], Context, str], DeadLetters] = DeadLetters,
         keep_state: bool = False,
         ticks_always: bool = False,
+        adopt: bool = False,
     ) -> None:
         self.plan = plan
         self.context = context
@@ -56,6 +59,8 @@ class Running:
         self._trigger = trigger
         self._keep_state = keep_state
         self._ticks_always = ticks_always
+        self._adopt = adopt
+        self._run = uuid.uuid4().hex[:15]
         self._live: dict[str, Live] = {}
         self._by_id: dict[str, str] = {}
         self._todo: queue.Queue[tuple[str, dict[str, Any]] | None] = queue.Queue()
@@ -142,6 +147,7 @@ class Running:
             if live.query.realtime:
                 logged.setLogLevel("OFF")  # Spark reports every task that it cuts off as an error
             live.stream.stop()
+            live.commit.close()
             logged.setLogLevel("ERROR")
         self.close()
 
@@ -149,6 +155,7 @@ class Running:
         """Drop everything at once, as a crash would; only the checkpoint stays."""
         for live in self._live.values():
             live.stream.stop()
+            live.commit.close()
         self._live.clear()
         self._by_id.clear()
         self.close()
@@ -182,13 +189,19 @@ class Running:
         if record is None:
             return
         progress.append(self.state.query(name) / "progress.jsonl", record)
-        if record["dead"] or record["late"]:
+        if live.query.streamed and (record["dead"] or record["late"]):  # others publish theirs within the batch
             self._todo.put((name, record))
 
     def _begin(self, query: Query, build: Build, counted: set[str]) -> None:
         known = self.state.progress(query.name)
         left = self._left_over(query, known, counted)
-        live = Live(query, build, self.state.query(query.name), counted, known, always=self._ticks_always)
+        terms = Terms(
+            self._run,
+            lambda query_id: self._letters(self.plan, query, query_id, counted, self.context, self._run),
+            self._over,
+            self._adopt,
+        )
+        live = Live(query, build, self.state.query(query.name), counted, known, terms, always=self._ticks_always)
         try:
             live.start(self._trigger)
         except PenstockError:
@@ -196,9 +209,9 @@ class Running:
         except Exception as error:
             raise explained(error, query) from error
         self._by_id[live.stream.id] = query.name
-        live.letters = self._letters(self.plan, query, live.stream.id, counted, self.context)
+        live.letters = terms.letters(live.stream.id)
         self._live[query.name] = live
-        for record in left:
+        for record in left if query.streamed else ():
             self._todo.put((query.name, record))
 
     def _left_over(self, query: Query, known: list[dict[str, Any]], stages: set[str]) -> list[dict[str, Any]]:
@@ -218,7 +231,7 @@ class Running:
             error = live.stream.exception()
             if live.stream.isActive or error is None:
                 continue
-            told = explained(error, live.query)
+            told = live.commit.failure or explained(error, live.query)
             if not isinstance(told, TransientError) or live.tries >= _TRIES:
                 raise told
             time.sleep(min(2.0**live.tries, 30.0))
@@ -274,10 +287,11 @@ def start(
     until_caught_up: bool = False,
     every: str | None = None,
     keep_state: bool = False,
+    adopt: bool = False,
 ) -> Running:
     """Start the queries of a plan; with `until_caught_up` they end when they have read what is there now."""
     trigger: dict[str, Any] = {"availableNow": True} if until_caught_up else {"processingTime": every or "0 seconds"}
-    return Running(plan, context, trigger, keep_state=keep_state).begin()
+    return Running(plan, context, trigger, keep_state=keep_state, adopt=adopt).begin()
 
 
 def _listener(running: Running) -> Any:

@@ -6,25 +6,37 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.connectors.base import BAD, ORIGIN, Context, SinkConnector, SourceConnector
+from penstock.connectors.base import (
+    BAD,
+    ORIGIN,
+    Context,
+    IdempotentSink,
+    MessageSink,
+    SinkConnector,
+    SourceConnector,
+    TableConnector,
+)
 from penstock.connectors.memory import Memory
+from penstock.connectors.writing import Batch, Letter, Writer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import DataStreamWriter
+
+    from penstock.connectors.writing import Opening
 
 __all__ = ["GivenRows", "KeptRows", "given_rows", "plain"]
 
 
 @dataclass(frozen=True)
-class GivenRows(Memory):
+class GivenRows(Memory, TableConnector):
     """Rows of a test with the columns of the real source or table."""
 
     real: SourceConnector | None = None
 
     system: ClassVar = "given"
     summary: ClassVar = "Rows given by a test."
-    is_table: ClassVar = True
 
     def target(self) -> str:
         """What it stands for."""
@@ -41,7 +53,7 @@ def given_rows(name: str, real: SourceConnector, context: Context) -> GivenRows:
 
 
 @dataclass(frozen=True)
-class KeptRows(SinkConnector):
+class KeptRows(IdempotentSink, MessageSink):
     """The rows of each batch; a batch that comes again after a crash takes the place of its first try."""
 
     real: SinkConnector
@@ -49,31 +61,49 @@ class KeptRows(SinkConnector):
 
     system: ClassVar = "kept"
     summary: ClassVar = "Rows kept for a test."
-    guarantee: ClassVar = "exactly-once"
-    shared: ClassVar = True
+    sentence: ClassVar = "a batch that comes again takes the place of its first try"
     realtime: ClassVar = True
-    takes_late: ClassVar = True
 
     def target(self) -> str:
         """The sink that it stands for."""
         return self.real.target()
 
-    def write(self, rows: DataFrame, context: Context) -> DataStreamWriter:
-        """Collect each batch, once the real sink has found nothing wrong with the columns."""
-        self.real.write(rows, context)
-        return rows.writeStream.foreachBatch(lambda batch, number: self.write_batch(batch, number, context))
+    @property
+    def sole_topic(self) -> str:
+        """The topic of the real sink."""
+        return self.real.sole_topic if isinstance(self.real, MessageSink) else self.target()
 
-    def write_batch(self, rows: DataFrame, number: int, context: Context) -> None:
-        """Collect one batch."""
-        self.batches[number] = [plain(row.asDict(recursive=True)) for row in rows.collect()]
+    def check(self, rows: DataFrame, context: Context) -> None:
+        """Ask the real sink."""
+        self.real.check(rows, context)
+
+    def open(self, opening: Opening) -> Keeping:
+        """Collect each batch."""
+        return Keeping([(flow, sink) for flow, sink in opening.sinks if isinstance(sink, KeptRows)])
 
     def encoded(self, rows: DataFrame) -> DataFrame:
         """As the real sink would have it."""
-        return self.real.encoded(rows)
+        return self.real.encoded(rows) if isinstance(self.real, MessageSink) else rows
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows so far, batch by batch."""
         return [row for number in sorted(self.batches) for row in self.batches[number]]
+
+
+class Keeping(Writer):
+    """Collects the rows of each batch."""
+
+    def __init__(self, sinks: list[tuple[str, KeptRows]]) -> None:
+        self._sinks = sinks
+
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
+        """Collect one batch."""
+        for flow, sink in self._sinks:
+            sink.batches[batch.number] = [plain(row.asDict(recursive=True)) for row in rows[flow].collect()]
+        return ()
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def plain(value: Any) -> Any:

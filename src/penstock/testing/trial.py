@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from penstock.connectors.writing import Letter
     from penstock.pipeline.declare import Pipeline, Sink, Source, Table
     from penstock.pipeline.plan import Graph
     from penstock.pipeline.replay import Found
@@ -164,11 +165,11 @@ class Trial:
         class Kept(DeadLetters):
             """Dead letters kept here instead of in Kafka."""
 
-            def publish(self, record: dict[str, Any]) -> int:
+            def publish(self, record: dict[str, Any], refused: Iterable[Letter] = ()) -> int:
                 """Keep a batch's letters and late rows; a batch that comes again takes the place of its first try."""
                 late: dict[str, list[dict[str, Any]]] = {}
                 letters = []
-                for topic, _, value in self.messages(record):
+                for topic, _, value in (*self._messages(record), *refused):
                     if topic == self.plan.dead_letters:
                         letters.append(value)
                     else:

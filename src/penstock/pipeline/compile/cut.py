@@ -37,7 +37,7 @@ def cut(graph: Graph, facts: dict[str, Facts], context: Context) -> Plan:
     groups: dict[str, list[Sink]] = {}
     for sink in graph.sinks:
         if sink.flow.endswith(LATE):
-            _check_late(graph, facts, sink)
+            _check_late(graph, facts, sink, context)
             continue
         name = _name(graph, facts, sink)
         _check_company(graph, facts, name, sink, groups.get(name, []))
@@ -48,7 +48,7 @@ def cut(graph: Graph, facts: dict[str, Facts], context: Context) -> Plan:
 def _name(graph: Graph, facts: dict[str, Facts], sink: Sink) -> str:
     if sink.query is not None:
         return sink.query
-    if sink.latency == "realtime" or not sink.connector.shared:
+    if sink.alone:
         return f"{sink.flow}-to-{sink.connector.system}-{_slug(sink.connector.target())}"
     anchor = _chain(graph, facts, sink.flow)[-1]
     changes = _mode(graph, facts, sink.flow) == "update"
@@ -58,11 +58,10 @@ def _name(graph: Graph, facts: dict[str, Facts], sink: Sink) -> str:
 
 def _check_company(graph: Graph, facts: dict[str, Facts], name: str, sink: Sink, others: list[Sink]) -> None:
     """Refuse a sink that can't be in one query with those that are in it already."""
-    alone = sink.latency == "realtime" or not sink.connector.shared
     for other in others:
         common = set(_chain(graph, facts, sink.flow)) & set(_chain(graph, facts, other.flow))
         modes = {_mode(graph, facts, one.flow) for one in (sink, other)}
-        if alone or other.latency == "realtime" or not other.connector.shared or not common or len(modes) > 1:
+        if sink.alone or other.alone or not common or len(modes) > 1:
             raise DeclarationError(
                 f"This sink and the one at {other.place} can't share the query {name!r}.",
                 code="query-mixed",
@@ -71,7 +70,7 @@ def _check_company(graph: Graph, facts: dict[str, Facts], name: str, sink: Sink,
             )
 
 
-def _check_late(graph: Graph, facts: dict[str, Facts], sink: Sink) -> None:
+def _check_late(graph: Graph, facts: dict[str, Facts], sink: Sink, context: Context) -> None:
     """Refuse a sink of late rows that would get none, or can't take them as they are."""
     flow = sink.flow.removesuffix(LATE)
     if not facts[flow].adds_state:
@@ -92,7 +91,7 @@ def _check_late(graph: Graph, facts: dict[str, Facts], sink: Sink) -> None:
     for given in (with_own_names(frame(rows, child)) for child in children(states(rows)[0])):
         shown = given.drop("window", "session_window")
         with told_at(sink.place, f"The sink of {sink.flow!r}", f"Its columns are {', '.join(shown.columns)}."):
-            sink.connector.encoded(shown)
+            sink.connector.check(shown, context)
 
 
 def _chain(graph: Graph, facts: dict[str, Facts], name: str) -> list[str]:
@@ -143,7 +142,7 @@ def _refuse(graph: Graph, query: Query, facts: dict[str, Facts], context: Contex
     for sink in query.sinks:
         columns = facts[sink.flow].rows
         with told_at(sink.place, f"The sink of {sink.flow!r}", f"Its columns are {', '.join(columns.columns)}."):
-            sink.connector.write(columns, context)
+            sink.connector.check(columns, context)
         if query.mode == "update" and not sink.connector.updates:
             raise DeclarationError(
                 f"The {sink.connector.system} sink can't take changes to rows.",

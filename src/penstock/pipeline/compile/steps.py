@@ -7,7 +7,7 @@ import re
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
-from penstock.connectors.base import GUARANTEES
+from penstock.connectors.base import GUARANTEES, BatchSink, MessageSink
 from penstock.errors import DeclarationError
 from penstock.pipeline.declare import LATE
 from penstock.pipeline.durations import percentile, seconds
@@ -96,9 +96,6 @@ def options(pipeline: Pipeline) -> None:
         for problem, remedy in (*source.connector.problems(), *(reader.problems() if reader else ())):
             raise _wrong(source.place, problem, remedy)
     for table in pipeline.tables:
-        if not table.connector.is_table:
-            remedy = "Declare it with pipeline.source, or read files or a Kafka topic."
-            raise _wrong(table.place, f"The {table.connector.system} connector can't be a table.", remedy)
         if getattr(table.connector, "pattern", False):
             raise _wrong(table.place, "A table is of topics that are named.", "Leave pattern out.")
     for sink in pipeline.sinks:
@@ -174,9 +171,10 @@ def _promises(sink: Sink) -> Iterator[tuple[str, str]]:
     asked, system = sink.guarantee, sink.connector.system
     if asked is not None and asked not in GUARANTEES:
         yield f"{asked!r} is not a guarantee.", f"Write one of {', '.join(GUARANTEES)}."
-    given = sink.connector.guarantee if sink.latency != "realtime" else "at-least-once"
-    if asked is not None and GUARANTEES.index(asked) > GUARANTEES.index(given):
-        yield f"The {system} sink gives {given}, not {asked}.", f"Ask for {given!r}, or write to a sink that can."
+    if asked is not None and asked not in _given(sink):
+        remedy = f"Ask for {_given(sink)[0]!r}, or write to a sink that can."
+        mode = " in real time" if sink.latency == "realtime" else ""
+        yield f"The {system} sink{mode} gives {_given(sink)[0]}, not {asked}.", remedy
     if sink.latency not in _LATENCY:
         yield f"latency={sink.latency!r} is not known.", f"Write one of {', '.join(_LATENCY)}."
     if sink.latency == "realtime" and not sink.connector.realtime:
@@ -184,10 +182,20 @@ def _promises(sink: Sink) -> Iterator[tuple[str, str]]:
             f"The {system} sink can't be written in real time.",
             "Write to Kafka or the console, or leave latency out.",
         )
-    if sink.flow.endswith(LATE) and not sink.connector.takes_late:
+    if sink.flow.endswith(LATE) and not isinstance(sink.connector, MessageSink):
         yield f"The {system} sink can't take late rows.", "Write them to Kafka."
     if sink.query is not None and not _NAME.fullmatch(sink.query):
         yield f"{sink.query!r} can't be a query's name.", "Use letters, digits and _."
+
+
+def _given(sink: Sink) -> tuple[str, ...]:
+    """What a sink can promise, the usual first."""
+    connector = sink.connector
+    if sink.latency == "realtime":
+        return ("at-least-once",)
+    if isinstance(connector, BatchSink):
+        return ("exactly-once", "at-least-once", "at-most-once")
+    return tuple(dict.fromkeys((connector.guarantee, "at-least-once")))
 
 
 STEPS: tuple[Callable[[Pipeline], None], ...] = (

@@ -1,0 +1,88 @@
+"""A producer that writes, with every transaction, how far its writer has come; and reads it back after any doubt.
+
+The rules, each of them needed: the older producer is fenced before the mark is read; the mark is read up to the high
+watermark; after any error, and after a commit that was slow, the producer is thrown away and the mark read anew.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from penstock.broker.connection import client_options, connect
+from penstock.broker.producer import TransactionalProducer
+from penstock.broker.replay import fold
+from penstock.broker.topics import Topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from penstock.settings import Kafka
+
+__all__ = ["MarkedProducer"]
+
+_PATIENT = {"transaction.timeout.ms": 900_000}  # as long as a broker allows: a large batch is published in one
+_SLOW_SECONDS = 1.0
+
+
+class MarkedProducer:
+    """Transactions of one writer, each with a mark in the writer's own compacted topic of one partition."""
+
+    def __init__(self, kafka: Kafka, topic: str, key: str, run: str) -> None:
+        self.kafka = kafka
+        self.topic = topic
+        self.key = key
+        self.run = run
+        self._producer: TransactionalProducer | None = None
+        self._mark: dict[str, Any] | None = None
+
+    def mark(self) -> dict[str, Any] | None:
+        """How far the writer has come; None if it never wrote."""
+        self._open()
+        return self._mark
+
+    @contextmanager
+    def transaction(self, mark: Mapping[str, Any]) -> Iterator[TransactionalProducer]:
+        """A block whose sends become visible together with the mark, or not at all."""
+        producer = self._open()
+        marked = {**mark, "run": self.run}
+        try:
+            with producer.transaction():
+                yield producer
+                producer.send(self.topic, marked, self.key, partition=0)
+                producer.flush()
+                began = time.monotonic()
+        except BaseException:
+            self._producer = None
+            raise
+        self._mark = marked
+        if time.monotonic() - began > _SLOW_SECONDS:  # a request of it may still be under way
+            self._producer = None
+
+    def add_offsets(self, group: str, ends: Mapping[str, Mapping[str, int]]) -> None:
+        """Commit offsets for a consumer group in the transaction that is open: other tools then see the lag."""
+        client = connect(Consumer, {**client_options(self.kafka), "group.id": group, "enable.auto.commit": False})
+        try:
+            places = [TopicPartition(name, int(part), at) for name, parts in ends.items() for part, at in parts.items()]
+            self._open().add_group_offsets(places, client.consumer_group_metadata())
+        finally:
+            client.close()
+
+    def close(self) -> None:
+        """Let go of the producer; what was committed stays."""
+        self._producer = None
+
+    def _open(self) -> TransactionalProducer:
+        """First fence any older producer, then read how far it came."""
+        if self._producer is None:
+            topics = Topics(self.kafka)
+            if self.topic not in topics.names():
+                topics.create(self.topic, config={"cleanup.policy": "compact"})
+            producer = TransactionalProducer(self.kafka, f"penstock-{self.key}", options=_PATIENT)
+            last = fold(self.kafka, self.topic).get(self.key.encode())
+            self._mark = last.json() if last else None
+            self._producer = producer
+        return self._producer

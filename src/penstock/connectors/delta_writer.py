@@ -1,0 +1,222 @@
+"""A batch into Delta exactly once: files first, then one version with them and the mark, only if nobody else wrote one.
+
+The mark is three application transactions of the table: the batch that comes next, its digest and its run as numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+from pyarrow import parquet
+
+from penstock.connectors.lake import DELETED, arrow_schema, keyed, refused_letters, write_parquet
+from penstock.connectors.staged import Staged
+from penstock.connectors.writing import START_OVER, Batch, Letter, Mark, MarkedWriter, Opening
+from penstock.errors import CommitUnknownError, DeclarationError, StateError, TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from penstock.connectors.delta import Delta
+
+__all__ = ["DeltaWriter"]
+
+_SMALL = 32 << 20
+_EVERY_SECONDS = 60.0
+
+
+class DeltaWriter(MarkedWriter):
+    """The commits of one query to one table."""
+
+    def __init__(self, opening: Opening, flow: str, sink: Delta) -> None:
+        self._opening = opening
+        self._flow = flow
+        self._sink = sink
+        self._place: Path = sink.place(opening.context)
+        self._table: DeltaTable | None = None
+        self._maintained = time.monotonic()
+
+    def mark(self) -> Mark | None:
+        """What the newest version of the table says."""
+        with self._told():
+            self._table = self._load()
+            return self._mark(self._table) if self._table is not None else None
+
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
+        """Write files, then commit them on the table as it was when the mark was read."""
+        given = rows[self._flow]
+        with self._told():
+            table = self._evolved(self._table or self._create(given), given)
+            if self._sink.keys:
+                return self._merge(table, given, batch)
+            folder = self._place / f"{batch.number:08}-{uuid.uuid4().hex[:8]}"
+            made = write_parquet(given, str(folder))
+            batch.reached("rows staged")
+            actions: list[AddAction | RemoveAction] = [self._added(path) for path in made]
+            batch.reached("all sent")
+            self._append(table, actions, batch)
+            batch.reached("transaction committed")
+            return ()
+
+    def maintain(self) -> None:
+        """Make small files one, remove unneeded ones; now and then."""
+        if time.monotonic() - self._maintained < _EVERY_SECONDS:
+            return
+        self._maintained = time.monotonic()
+        with self._told():
+            self.compact()
+            self.expire()
+
+    def compact(self) -> int:
+        """Make small files one, if there are enough of them; return how many there were."""
+        table = self._load()
+        if table is None or sum(size < _SMALL for size in _sizes(table)) < self._sink.compact_at:
+            return 0
+        return int(table.optimize.compact()["numFilesRemoved"])
+
+    def expire(self) -> int:
+        """Remove files that no version needs that is young enough; return how many."""
+        table = self._load()
+        if table is None:
+            return 0
+        hours = int(self._sink.keep_days * 24)
+        removed = table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
+        table.create_checkpoint()
+        return len(removed)
+
+    def close(self) -> None:
+        """Forget what was read; the next look loads the table anew."""
+        self._table = None
+
+    def _load(self) -> DeltaTable | None:
+        place = str(self._place)
+        return DeltaTable(place) if DeltaTable.is_deltatable(place) else None
+
+    def _create(self, rows: DataFrame) -> DeltaTable:
+        self._place.mkdir(parents=True, exist_ok=True)
+        return DeltaTable.create(str(self._place), schema=Schema.from_arrow(arrow_schema(rows.schema)))
+
+    def _evolved(self, table: DeltaTable, rows: DataFrame) -> DeltaTable:
+        """Add the columns that the flow has gained."""
+        known = {one.name for one in table.schema().fields}
+        wanted = Schema.from_arrow(arrow_schema(rows.schema))
+        gained = [one for one in wanted.fields if one.name not in known]
+        if gained:
+            table.alter.add_columns(gained)
+        return table
+
+    def _names(self) -> tuple[str, str, str]:
+        name = f"penstock-{self._opening.query_id}"
+        return name, f"{name}-digest", f"{name}-run"
+
+    def _mark(self, table: DeltaTable) -> Mark | None:
+        found = [table.transaction_version(name) for name in self._names()]
+        if found[0] is None:
+            return None
+        return Mark(found[0], f"{found[1] or 0:015x}", f"{found[2] or 0:015x}")
+
+    def _properties(self, batch: Batch) -> CommitProperties:
+        values = (batch.mark.next, _number(batch.digest), _number(self._opening.run))
+        marks = [Transaction(name, value) for name, value in zip(self._names(), values, strict=True)]
+        told = {"penstock.query": self._opening.query_id, "penstock.batch": str(batch.number)}
+        # No retries: a commit that finds another before it must fail, so that the mark is looked at again.
+        return CommitProperties(app_transactions=marks, custom_metadata=told, max_commit_retries=0)
+
+    def _append(self, table: DeltaTable, actions: list[AddAction | RemoveAction], batch: Batch) -> None:
+        table.create_write_transaction(
+            actions, mode="append", schema=table.schema(), commit_properties=self._properties(batch)
+        )
+
+    def _added(self, path: str) -> AddAction:
+        """A file as the log of the table tells of it."""
+        there = self._place / path
+        stats = json.dumps({"numRecords": parquet.read_metadata(there).num_rows})
+        inside = str(there.relative_to(self._place))
+        return AddAction(inside, there.stat().st_size, {}, int(there.stat().st_mtime * 1000), True, stats)
+
+    def _merge(self, table: DeltaTable, rows: DataFrame, batch: Batch) -> list[Letter]:
+        keys = self._sink.keys
+        changes = keyed(rows, keys, self._sink.delete, batch)
+        staged = Staged(changes.last, batch.folder / f"delta-{uuid.uuid4().hex[:8]}")
+        try:
+            batch.reached("rows staged")
+            same = " AND ".join(f"kept.{_quoted(key)} = last.{_quoted(key)}" for key in keys)
+            columns = {_quoted(name): f"last.{_quoted(name)}" for name in rows.columns}
+            merging = table.merge(
+                staged.reader(),
+                predicate=same,
+                source_alias="last",
+                target_alias="kept",
+                commit_properties=self._properties(batch),
+            )
+            batch.reached("all sent")
+            (
+                merging.when_matched_delete(f"last.{_quoted(DELETED)}")
+                .when_matched_update(columns)
+                .when_not_matched_insert(columns, predicate=f"NOT last.{_quoted(DELETED)}")
+                .execute()
+            )
+            if self._mark(table) != batch.mark:  # nothing was to be changed, so nothing was committed
+                self._append(table, [], batch)
+            batch.reached("transaction committed")
+        finally:
+            staged.remove()
+            changes.remove()
+        return refused_letters(self._opening, self._flow, changes.without_key, "delta")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What `deltalake` says, as one of our errors."""
+        name = self._sink.table
+        try:
+            yield
+        except CommitFailedError as error:
+            raise CommitUnknownError(
+                f"The commit to Delta table {name} was not taken ({_said(error)}).",
+                code="delta-moved",
+                remedy="It is looked at and tried again.",
+            ) from error
+        except TableNotFoundError as error:
+            raise StateError(
+                f"Delta table {name} was dropped while it was written.",
+                code="table-gone",
+                remedy=START_OVER,
+            ) from error
+        except (SchemaMismatchError, DeltaError) as error:
+            raise DeclarationError(
+                f"Delta table {name} does not take it ({_said(error)}).",
+                code="delta-refused",
+                remedy="Correct the flow's columns, or the table.",
+            ) from error
+        except OSError as error:
+            raise TransientError(
+                f"Delta table {name} can't be reached ({_said(error)}).", code="delta-away", remedy="Check its folder."
+            ) from error
+
+
+def _number(hexadecimal: str) -> int:
+    return int(hexadecimal[:15], 16)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _said(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:300]
+
+
+def _sizes(table: DeltaTable) -> list[int]:
+    import pyarrow as pa
+
+    return [int(size) for size in pa.table(table.get_add_actions()).column("size_bytes").to_pylist()]

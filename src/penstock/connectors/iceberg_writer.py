@@ -1,0 +1,325 @@
+"""A batch into Iceberg exactly once: files first, then one commit of them and the mark, only if nobody else committed.
+
+The mark lies in the table's properties, so that it outlives the snapshot, and in the snapshot, where people look.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from sqlalchemy.exc import OperationalError
+
+from penstock.connectors.base import quoted
+from penstock.connectors.lake import DELETED, arrow_schema, keyed, local_path, refused_letters, write_parquet
+from penstock.connectors.writing import START_OVER, Batch, Letter, Mark, MarkedWriter, Opening
+from penstock.errors import CommitUnknownError, DeclarationError, StateError, TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table, Transaction
+    from pyspark.sql import DataFrame
+
+    from penstock.connectors.iceberg import Iceberg
+    from penstock.settings import Lake
+
+__all__ = ["IcebergWriter", "open_catalog"]
+
+_SMALL = 32 << 20
+_EVERY_SECONDS = 60.0
+
+
+def open_catalog(lake: Lake) -> Catalog:
+    """The catalog of the settings; without any, one in SQLite beside the tables."""
+    options = {name: value if isinstance(value, str) else value.reveal() for name, value in lake.catalog.items()}
+    place = local_path(lake.warehouse)
+    if not options:
+        place.mkdir(parents=True, exist_ok=True)
+        options = {"type": "sql", "uri": f"sqlite:///{place / 'catalog.db'}"}
+    return load_catalog("penstock", **{"warehouse": f"file://{place}", **options})
+
+
+class IcebergWriter(MarkedWriter):
+    """The commits of one query to one table."""
+
+    def __init__(self, opening: Opening, flow: str, sink: Iceberg) -> None:
+        self._opening = opening
+        self._flow = flow
+        self._sink = sink
+        self._property = f"penstock.mark.{opening.query_id}"
+        self._catalog: Catalog | None = None
+        self._table: Table | None = None
+        self._maintained = time.monotonic()
+
+    def mark(self) -> Mark | None:
+        """What the table says; a table that was rolled back says what its snapshot says."""
+        with self._told():
+            self._table = self._load()
+            if self._table is None:
+                return None
+            told = self._table.properties.get(self._property)
+            return self._rolled_back(self._table) or (Mark(**json.loads(told)) if told else None)
+
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
+        """Write files, then commit them on the table as it was when the mark was read."""
+        given = rows[self._flow]
+        with self._told():
+            table = self._table or self._create(given)
+            folder = f"{table.location()}/data/{batch.number:08}-{uuid.uuid4().hex[:8]}"
+            removed: list[DataFile] = []
+            refused: list[Letter] = []
+            if self._sink.keys:
+                made, removed, without = self._merged(table, given, folder, batch)
+                refused = refused_letters(self._opening, self._flow, without, "iceberg")
+            else:
+                made = write_parquet(given, folder)
+            batch.reached("rows staged")
+            mark = {"next": batch.mark.next, "digest": batch.digest, "run": self._opening.run}
+            told = {f"penstock.{name}": str(value) for name, value in mark.items()}
+            told["penstock.query"] = self._opening.query_id
+            self._commit(table, given, made, removed, told, {self._property: json.dumps(mark)}, batch)
+            batch.reached("transaction committed")
+        return refused
+
+    def maintain(self) -> None:
+        """Make small files one, let old snapshots go; now and then."""
+        if time.monotonic() - self._maintained < _EVERY_SECONDS:
+            return
+        self._maintained = time.monotonic()
+        with self._told():
+            self.compact()
+            self.expire()
+
+    def compact(self) -> int:
+        """Make small files one, if there are enough of them; return how many there were."""
+        table = self._load()
+        if table is None:
+            return 0
+        small = [one.file for one in table.scan().plan_files() if one.file.file_size_in_bytes < _SMALL]
+        if len(small) < self._sink.compact_at:
+            return 0
+        read = self._read(table, small)
+        folder = f"{table.location()}/data/compact-{uuid.uuid4().hex[:8]}"
+        size = sum(one.file_size_in_bytes for one in small)
+        made = write_parquet(read.coalesce(max(1, size // (8 * _SMALL))), folder)
+        with table.transaction() as change:
+            self._replace(change, table, made, small, {"penstock.maintenance": "compaction"})
+        return len(small)
+
+    def expire(self) -> int:
+        """Let go of snapshots that are old enough, and of the files that nobody needs then; return how many files."""
+        table = self._load()
+        if table is None:
+            return 0
+        limit = datetime.now(UTC) - timedelta(days=self._sink.keep_days)
+        old = [one for one in table.snapshots() if one.timestamp_ms < limit.timestamp() * 1000]
+        if not [one for one in old if table.current_snapshot() != one]:
+            return 0
+        before = _all_files(table)
+        table.maintenance.expire_snapshots().older_than(limit.replace(tzinfo=None)).commit()
+        unneeded = before - _all_files(table.refresh())
+        for path in unneeded:
+            table.io.delete(path)
+        return len(unneeded)
+
+    def close(self) -> None:
+        """Forget what was read; the next look loads the table anew."""
+        self._table = None
+
+    def _load(self) -> Table | None:
+        try:
+            table = self._opened().load_table(self._sink.table)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        # Only in this object: a commit that finds another before it must fail, so that the mark is looked at again.
+        table.metadata.properties["commit.retry.num-retries"] = "0"
+        return table
+
+    def _opened(self) -> Catalog:
+        if self._catalog is None:
+            self._catalog = open_catalog(self._opening.context.settings.lake)
+        return self._catalog
+
+    def _create(self, rows: DataFrame) -> Table:
+        catalog = self._opened()
+        namespace = self._sink.table.rpartition(".")[0]
+        with suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(namespace)
+        try:
+            catalog.create_table(self._sink.table, schema=arrow_schema(rows.schema))
+        except TableAlreadyExistsError as error:
+            raise CommitUnknownError(
+                f"Table {self._sink.table} was made by somebody else meanwhile.",
+                code="iceberg-moved",
+                remedy="It is looked at again.",
+            ) from error
+        table = self._load()
+        assert table is not None
+        return table
+
+    def _commit(
+        self,
+        table: Table,
+        rows: DataFrame,
+        made: list[str],
+        removed: list[DataFile],
+        told: dict[str, str],
+        properties: dict[str, str],
+        batch: Batch,
+    ) -> None:
+        with table.transaction() as change:
+            self._evolve(change, table, rows)
+            change.set_properties(properties)
+            self._replace(change, table, made, removed, told)
+            batch.reached("all sent")
+
+    def _evolve(self, change: Transaction, table: Table, rows: DataFrame) -> None:
+        """Add the columns that the flow has gained."""
+        wanted = arrow_schema(rows.schema)
+        known = {one.name for one in table.schema().fields}
+        if set(wanted.names) - known:
+            with change.update_schema() as update:
+                update.union_by_name(wanted)
+
+    def _replace(
+        self, change: Transaction, table: Table, made: list[str], removed: list[DataFile], told: dict[str, str]
+    ) -> None:
+        if change.table_metadata.name_mapping() is None:
+            mapping = change.table_metadata.schema().name_mapping.model_dump_json()
+            change.set_properties({"schema.name-mapping.default": mapping})
+        update = change.update_snapshot(snapshot_properties=told)
+        with update.overwrite() if removed else update.fast_append() as snapshot:
+            for one in removed:
+                snapshot.delete_data_file(one)
+            paths = (f"file://{path}" for path in made)
+            for one in parquet_files_to_data_files(table.io, change.table_metadata, paths):
+                snapshot.append_data_file(one)
+
+    def _merged(
+        self, table: Table, rows: DataFrame, folder: str, batch: Batch
+    ) -> tuple[list[str], list[DataFile], list[str]]:
+        """New files for the rows that change, and for those that shared a file with one; the files they replace."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        keys = self._sink.keys
+        changes = keyed(rows, keys, self._sink.delete, batch)
+        last = changes.last
+        try:
+            # Spark sees a path as it reads it; the catalog has it as it was told.
+            candidates = {local_path(one.file.file_path).name: one.file for one in self._near(table, last)}
+            fresh = last.filter(~F.col(DELETED)).drop(DELETED)
+            touched: list[DataFile] = []
+            if candidates:
+                before = self._read(table, list(candidates.values()))
+                name = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -1).alias("__file")
+                hit = before.select(*quoted(keys), name).join(last.select(*quoted(keys)), list(keys), "left_semi")
+                touched = [candidates[row[0]] for row in hit.select("__file").distinct().collect()]
+            if touched:
+                kept = self._read(table, touched).join(last.select(*quoted(keys)), list(keys), "left_anti")
+                fresh = kept.unionByName(fresh, allowMissingColumns=True)
+            return write_parquet(fresh, folder), touched, changes.without_key
+        finally:
+            changes.remove()
+
+    def _near(self, table: Table, last: DataFrame) -> list[Any]:
+        """The files that may have a key of the batch, by the smallest and the largest of the first key column."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        first = self._sink.keys[0]
+        column = quoted([first])[0]
+        low, high = last.agg(F.min(column), F.max(column)).collect()[0]
+        if low is None:
+            return []
+        bounded = isinstance(low, int | str) and not isinstance(low, bool)
+        wanted = f"{first} >= {low!r} AND {first} <= {high!r}" if bounded else AlwaysTrue()
+        found = list(table.scan(row_filter=wanted).plan_files())
+        if any(one.delete_files for one in found):
+            raise StateError(
+                f"Table {self._sink.table} has delete files, written by another engine.",
+                code="iceberg-deletes",
+                remedy="Rewrite its data files with that engine first.",
+            )
+        return found
+
+    def _read(self, table: Table, files: list[DataFile]) -> DataFrame:
+        """Rows of some files by Spark, with all columns that the table has."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        columns = from_arrow_schema(table.schema().as_arrow(), prefer_timestamp_ntz=True)
+        spark = self._opening.context.spark
+        return spark.read.schema(columns).parquet(*(str(local_path(one.file_path)) for one in files))
+
+    def _rolled_back(self, table: Table) -> Mark | None:
+        """The mark of the newest snapshot of ours, if a newer one of ours is not part of the table any more."""
+        ours = [one for one in table.snapshots() if _of(one, "penstock.query") == self._opening.query_id]
+        if not ours:
+            return None
+        here, at = set(), table.current_snapshot()
+        while at is not None:
+            here.add(at.snapshot_id)
+            at = table.snapshot_by_id(at.parent_snapshot_id) if at.parent_snapshot_id else None
+        kept = [one for one in ours if one.snapshot_id in here]
+        if len(kept) == len(ours):
+            return None
+        if not kept:
+            return Mark(0, "")
+        newest = max(kept, key=lambda one: one.sequence_number or 0)
+        return Mark(int(_of(newest, "penstock.next") or 0), str(_of(newest, "penstock.digest")))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What PyIceberg says, as one of our errors."""
+        name = self._sink.table
+        try:
+            yield
+        except (CommitFailedException, CommitStateUnknownException) as error:
+            raise CommitUnknownError(
+                f"The commit to Iceberg table {name} was not taken: {error}.",
+                code="iceberg-moved",
+                remedy="It is looked at and tried again.",
+            ) from error
+        except (OperationalError, OSError) as error:
+            raise TransientError(
+                f"The catalog of Iceberg table {name} does not answer ({str(error).splitlines()[0]}).",
+                code="iceberg-away",
+                remedy="Check [profiles.….lake] in penstock.toml.",
+            ) from error
+        except (NoSuchTableError, NoSuchNamespaceError) as error:
+            raise StateError(
+                f"Iceberg table {name} was dropped while it was written.",
+                code="table-gone",
+                remedy=START_OVER,
+            ) from error
+        except (ValueError, TypeError, pa.ArrowInvalid) as error:
+            raise DeclarationError(
+                f"Iceberg table {name} does not take the flow's columns ({str(error).splitlines()[0]}).",
+                code="iceberg-refused",
+                remedy="Correct the flow, or the table.",
+            ) from error
+
+
+def _of(snapshot: Any, name: str) -> str | None:
+    return snapshot.summary.additional_properties.get(name) if snapshot.summary else None
+
+
+def _all_files(table: Table) -> set[str]:
+    """All files of all snapshots."""
+    return {str(path) for path in table.inspect.all_files().column("file_path").to_pylist()}

@@ -1,0 +1,139 @@
+"""What Iceberg and Delta share: Parquet by Spark, the last row of each key, rows without a key."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.connectors.base import quoted
+from penstock.connectors.letters import dead_letters, envelope
+from penstock.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+    from penstock.connectors.writing import Batch, Letter, Opening
+
+__all__ = [
+    "DELETED",
+    "Keyed",
+    "arrow_schema",
+    "check_columns",
+    "data_files",
+    "keyed",
+    "local_path",
+    "refused_letters",
+    "write_parquet",
+]
+
+DELETED = "__deleted"
+_ORDER = "__order"
+_UNKNOWN = ("void", "interval", "variant")
+
+
+def check_columns(rows: DataFrame, keys: tuple[str, ...], delete: str | None) -> None:
+    """Every column has a type in a table of files, every key column is there and can be compared."""
+    for one in rows.schema.fields:
+        if unknown := next((kind for kind in _kinds(one.dataType) if kind.startswith(_UNKNOWN)), None):
+            raise DeclarationError(
+                f"A lakehouse table has no type for column {one.name!r} ({unknown}).",
+                code="type-unknown",
+                remedy="Cast it in the flow.",
+            )
+    if missing := set(keys) - set(rows.columns):
+        raise DeclarationError(
+            f"The key column {sorted(missing)[0]!r} is not in the flow.",
+            code="key-missing",
+            remedy="Name one of its columns.",
+        )
+    if delete:
+        rows.filter(delete)
+
+
+def _kinds(kind: DataType) -> Iterator[str]:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    yield kind.simpleString()
+    if isinstance(kind, StructType):
+        for one in kind.fields:
+            yield from _kinds(one.dataType)
+    elif isinstance(kind, ArrayType):
+        yield from _kinds(kind.elementType)
+    elif isinstance(kind, MapType):
+        yield from _kinds(kind.keyType)
+        yield from _kinds(kind.valueType)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The columns for a table of files: times in UTC, everything may be empty."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    made = to_arrow_schema(schema, timezone="UTC")
+    return pa.schema([one.with_nullable(True) for one in made])
+
+
+def write_parquet(rows: DataFrame, folder: str) -> list[str]:
+    """Write the rows as files into a new folder; the paths of those that have rows."""
+    rows.write.option("compression", "zstd").parquet(folder)
+    return data_files(folder)
+
+
+def data_files(folder: str) -> list[str]:
+    """The files of a folder that have rows, as they are told to the table."""
+    from pyarrow import parquet
+
+    found = sorted(local_path(folder).glob("part-*.parquet"))
+    return [str(path) for path in found if parquet.read_metadata(path).num_rows]
+
+
+def local_path(place: str) -> Path:
+    """A place on a disk that the driver sees."""
+    return Path(place.removeprefix("file://").removeprefix("file:"))
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A batch by key: of each key its last row with `__deleted`; and the rows that have no key, as JSON."""
+
+    last: DataFrame
+    without_key: list[str]
+    folder: Path
+
+    def remove(self) -> None:
+        """Give the space back."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def keyed(rows: DataFrame, keys: tuple[str, ...], delete: str | None, batch: Batch) -> Keyed:
+    """Compute the rows once, then find the last one of each key."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    folder = batch.folder / f"keyed-{uuid.uuid4().hex[:8]}"
+    deleted = F.coalesce(F.expr(delete), F.lit(False)) if delete else F.lit(False)
+    marked = rows.withColumn(DELETED, deleted).withColumn(_ORDER, F.monotonically_increasing_id())
+    marked.write.option("compression", "none").parquet(str(folder))
+    kept = rows.sparkSession.read.schema(marked.schema).parquet(str(folder))
+    empty = F.lit(False)
+    for column in quoted(keys):
+        empty = empty | column.isNull()
+    without = kept.filter(empty).select(F.to_json(F.struct(*quoted(rows.columns)))).collect()
+    whole = F.struct(*quoted([*rows.columns, DELETED]))
+    grouped = kept.filter(~empty).groupBy(*quoted(keys)).agg(F.max_by(whole, F.col(_ORDER)).alias("__last"))
+    return Keyed(grouped.select("__last.*"), [row[0] for row in without], folder)
+
+
+def refused_letters(opening: Opening, flow: str, rows: list[str], system: str) -> list[Letter]:
+    """Rows without a key in their envelopes."""
+    letters = []
+    for row in rows:
+        key, letter = envelope(opening.pipeline, flow, f"refused by {system}", "its key is empty", {"value": row})
+        letters.append((dead_letters(opening.pipeline), key, letter))
+    return letters

@@ -1,0 +1,115 @@
+"""COPY: rows as lines made by Spark, poured into a table; a line that is refused does not stop the others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+
+from penstock.connectors.base import quoted
+from penstock.connectors.postgres_types import copy_line, has_zero
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from penstock.connectors.postgres import Postgres
+    from penstock.settings import Postgres as Settings
+
+__all__ = ["DELETED", "Refused", "connect", "copied", "prepared"]
+
+DELETED = "__deleted"
+_UNESCAPED = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\\\": "\\"}
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A row that the table does not take, and why."""
+
+    row: str
+    why: str
+
+
+def connect(settings: Settings, database: str | None, name: str) -> psycopg.Connection[Any]:
+    """A connection of ours, known by its name."""
+    optional: dict[str, Any] = {"password": settings.password.reveal()} if settings.password else {}
+    if settings.sslmode:
+        optional["sslmode"] = settings.sslmode
+    return psycopg.connect(
+        host=settings.host,
+        port=settings.port,
+        dbname=database or settings.database,
+        user=settings.user,
+        application_name=name,
+        connect_timeout=10,
+        autocommit=True,
+        options="-c client_encoding=UTF8 -c DateStyle=ISO -c IntervalStyle=postgres",
+        **optional,
+    )
+
+
+def prepared(rows: DataFrame, sink: Postgres) -> DataFrame:
+    """Each row as a `line` of COPY; a row that can't be one has `why` and itself as JSON in `row`."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    why = F.when(has_zero(rows.schema), F.lit("a text with a zero byte in it"))
+    for column in quoted(sink.keys):
+        why = F.coalesce(why, F.when(column.isNull(), F.lit("its key is empty")))
+    given = F.to_json(F.struct(*quoted(rows.columns)))
+    if sink.keys:
+        deleted = F.coalesce(F.expr(sink.delete), F.lit(False)) if sink.delete else F.lit(False)
+        rows = rows.withColumn(DELETED, deleted)
+    line = copy_line(rows.schema)
+    return rows.select(
+        F.when(why.isNull(), line).alias("line"), why.alias("why"), F.when(why.isNotNull(), given).alias("row")
+    )
+
+
+def copied(
+    connection: psycopg.Connection[Any], table: sql.Composable, columns: Sequence[str], pieces: Iterator[pa.RecordBatch]
+) -> Iterator[Refused]:
+    """Pour lines into a table, in the transaction that is open; what is refused comes back."""
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN").format(table, names)
+    for piece in pieces:
+        lines = piece.column("line").to_pylist()
+        for why, row in zip(piece.column("why").to_pylist(), piece.column("row").to_pylist(), strict=True):
+            if why is not None:
+                yield Refused(row, why)
+        yield from _poured(connection, statement, columns, [line for line in lines if line is not None])
+
+
+def _poured(
+    connection: psycopg.Connection[Any], statement: sql.Composed, columns: Sequence[str], lines: list[str]
+) -> Iterator[Refused]:
+    """All lines at once; if one is refused, half and half until it is found."""
+    if not lines:
+        return
+    try:
+        with connection.transaction(), connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.write("\n".join(lines) + "\n")
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        if len(lines) == 1:
+            fields = dict(zip(columns, map(_unescaped, lines[0].split("\t")), strict=True))
+            fields.pop(DELETED, None)
+            yield Refused(json.dumps(fields), (error.diag.message_primary or str(error)).splitlines()[0])
+            return
+        half = len(lines) // 2
+        yield from _poured(connection, statement, columns, lines[:half])
+        yield from _poured(connection, statement, columns, lines[half:])
+
+
+def _unescaped(field: str) -> str | None:
+    if field == "\\N":
+        return None
+    made, at = [], 0
+    while at < len(field):
+        pair = field[at : at + 2]
+        made.append(_UNESCAPED.get(pair, field[at]))
+        at += 2 if pair in _UNESCAPED else 1
+    return "".join(made)

@@ -1,0 +1,194 @@
+"""A batch into PostgreSQL exactly once: COPY into a table of its own, then one transaction with the mark.
+
+The row of the mark is locked first and looked at under the lock; a connection of an older process of the same query
+is ended when ours opens. So of two processes only one can write a batch.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import errors
+
+from penstock.connectors.letters import dead_letters, envelope
+from penstock.connectors.postgres_copy import connect
+from penstock.connectors.postgres_stage import Stage
+from penstock.connectors.writing import START_OVER, Batch, Letter, Mark, MarkedWriter, Opening
+from penstock.errors import CommitUnknownError, DeclarationError, PenstockError, SetupError, StateError, TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from penstock.connectors.postgres import Postgres
+    from penstock.connectors.postgres_copy import Refused
+
+__all__ = ["PostgresWriter"]
+
+_MARKS = """
+CREATE TABLE IF NOT EXISTS penstock_marks (
+    query_id text NOT NULL,
+    sink text NOT NULL,
+    next bigint NOT NULL,
+    digest text NOT NULL,
+    run text NOT NULL,
+    written_at timestamp with time zone NOT NULL DEFAULT now(),
+    PRIMARY KEY (query_id, sink)
+)
+"""
+
+
+class PostgresWriter(MarkedWriter):
+    """All tables of one database that a query writes, in one transaction per batch."""
+
+    def __init__(self, opening: Opening, sinks: Sequence[tuple[str, Postgres]]) -> None:
+        self._opening = opening
+        self._sinks = sinks
+        self._settings = opening.context.settings.postgres
+        self._database = sinks[0][1].database
+        self._key = (opening.query_id, sinks[0][1].together())
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def mark(self) -> Mark | None:
+        """The row of this query in the table of marks."""
+        with self._told("reading the mark"):
+            return self._mark(self._open())
+
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
+        """Copy the rows of every table, merge them, mark the batch, commit."""
+        refused: list[Letter] = []
+        with self._told("writing"):
+            connection = self._open()
+            known = self._mark(connection) is not None
+            stages = []
+            for flow, sink in self._sinks:
+                stage = Stage(connection, sink, rows[flow].schema, f"{self._opening.query_id[:8]}_{batch.number}")
+                stage.begin(known=known)
+                refused += [self._letter(flow, one) for one in stage.ready(rows[flow], batch.folder, self._settings)]
+                stages.append((flow, stage))
+            batch.reached("rows staged")
+            with connection.transaction():
+                mark = self._locked(connection)
+                if mark is not None and mark.next != batch.number:
+                    raise CommitUnknownError(
+                        "Another process has moved the mark of this query in PostgreSQL.",
+                        code="mark-moved",
+                        remedy="It is looked at again.",
+                    )
+                for flow, stage in stages:
+                    refused += [self._letter(flow, one) for one in stage.copied()]
+                    batch.reached("some rows sent")
+                    stage.merge()
+                self._note(connection, batch)
+                batch.reached("all sent")
+        batch.reached("transaction committed")
+        return refused
+
+    def close(self) -> None:
+        """End the connection; an open transaction is rolled back."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _open(self) -> psycopg.Connection[Any]:
+        """A connection, after the one of any older process of this query is ended."""
+        if self._connection is None or self._connection.closed:
+            name = f"penstock-{self._opening.query_id}"
+            made = connect(self._settings, self._database, name)
+            try:
+                self._begin(made, name)
+            except BaseException:
+                made.close()
+                raise
+            self._connection = made
+        return self._connection
+
+    def _begin(self, made: psycopg.Connection[Any], name: str) -> None:
+        made.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = %s AND pid <> pg_backend_pid() AND datname = current_database()",
+            (name,),
+        )
+        with made.transaction():
+            made.execute("SELECT pg_advisory_xact_lock(hashtext('penstock_marks'))")
+            made.execute(_MARKS)
+
+    def _mark(self, connection: psycopg.Connection[Any]) -> Mark | None:
+        asked = "SELECT next, digest, run FROM penstock_marks WHERE query_id = %s AND sink = %s"
+        found = connection.execute(asked, self._key).fetchone()
+        return Mark(*found) if found else None
+
+    def _locked(self, connection: psycopg.Connection[Any]) -> Mark | None:
+        """The mark, which nobody else of this query can move now until we are through."""
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (":".join(self._key),))
+        return self._mark(connection)
+
+    def _note(self, connection: psycopg.Connection[Any], batch: Batch) -> None:
+        connection.execute(
+            "INSERT INTO penstock_marks (query_id, sink, next, digest, run) VALUES (%s, %s, %s, %s, %s)"
+            " ON CONFLICT (query_id, sink) DO UPDATE SET next = excluded.next, digest = excluded.digest,"
+            " run = excluded.run, written_at = now()",
+            (*self._key, batch.mark.next, batch.digest, self._opening.run),
+        )
+
+    def _letter(self, flow: str, refused: Refused) -> Letter:
+        pipeline = self._opening.pipeline
+        key, letter = envelope(pipeline, flow, "refused by postgres", refused.why, {"value": refused.row})
+        return dead_letters(pipeline), key, letter
+
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        """What the database says, as one of our errors."""
+        where = self._settings.url
+        try:
+            yield
+        except PenstockError:
+            raise
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise _away(error, where, doing) from error
+        except errors.UndefinedTable as error:
+            raise StateError(
+                f"A table is not there any more ({_said(error)}).",
+                code="table-gone",
+                remedy=START_OVER,
+            ) from error
+        except errors.InsufficientPrivilege as error:
+            raise SetupError(
+                f"PostgreSQL at {where} forbids it ({_said(error)}).",
+                code="postgres-forbidden",
+                remedy="Grant that right to the user of this profile.",
+            ) from error
+        except psycopg.Error as error:
+            raise DeclarationError(
+                f"PostgreSQL at {where} does not take it ({doing}: {_said(error)}).",
+                code="postgres-refused",
+                remedy="Correct the flow's columns, or the table.",
+            ) from error
+
+
+def _away(error: psycopg.Error, where: str, doing: str) -> PenstockError:
+    said = _said(error)
+    if "authentication failed" in said or "no password supplied" in said:
+        return SetupError(
+            f"PostgreSQL at {where} refuses us ({said}).",
+            code="postgres-refused-us",
+            remedy="Check user and password of the profile in penstock.toml.",
+        )
+    if doing == "writing":
+        return CommitUnknownError(
+            f"PostgreSQL at {where} went away while a batch was written ({said}).",
+            code="postgres-away",
+            remedy="It is tried again; what the mark says decides.",
+        )
+    return TransientError(
+        f"PostgreSQL at {where} does not answer ({said}).",
+        code="postgres-away",
+        remedy="Start the local one with `penstock up postgres`, or check the profile.",
+    )
+
+
+def _said(error: psycopg.Error) -> str:
+    return (error.diag.message_primary or str(error)).strip().splitlines()[0]

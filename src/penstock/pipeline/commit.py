@@ -1,0 +1,277 @@
+"""One batch into all sinks of a query, each exactly once: the commit protocol.
+
+Spark promises that a batch that comes again has the same input. Each sink is asked what it remembers of this query: it
+gets the batch, or has it already. A sink that is away is waited for; the others have the batch by then and are not
+asked twice. Dead letters come last, so that whoever sees them knows that the batch is everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from penstock.connectors.base import BatchSink, Context, IdempotentSink
+from penstock.connectors.letters import dead_letters, envelope
+from penstock.connectors.writing import Batch, Letter, Mark, MarkedWriter, Opening, Writer, is_due, refuse_rival
+from penstock.errors import CommitUnknownError, PenstockError, TransientError
+from penstock.pipeline import progress
+from penstock.pipeline.build import Build, stage_of
+from penstock.pipeline.checkpoint import batch_record, digest_of, kafka_ends
+from penstock.pipeline.intent import Intent
+from penstock.pipeline.observed import observed
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from penstock.pipeline.dead_letters import DeadLetters
+    from penstock.pipeline.declare import Sink
+    from penstock.pipeline.plan import Query
+
+__all__ = ["Commit", "Terms"]
+
+_PATIENCE_SECONDS = 900.0
+_LONGEST_WAIT = 15.0
+_LITTLE = 10_000  # rows that wait
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a run has agreed on: its id, who publishes dead letters, whether sinks that remember nothing are taken."""
+
+    run: str
+    letters: Callable[[str], DeadLetters]
+    over: threading.Event
+    adopt: bool = False
+
+
+@dataclass
+class _Target:
+    """The sinks of a query that are written together, and their writer."""
+
+    name: str
+    sinks: tuple[Sink, ...]
+    writer: Writer
+    intent: Intent | None
+    known: Mark | None = None
+
+
+class Commit:
+    """Writes each batch of a query to all its sinks, and remembers what the stages after the root counted."""
+
+    def __init__(self, build: Build, query: Query, folder: Path, counted: set[str], terms: Terms) -> None:
+        self.failure: PenstockError | None = None
+        self.waits_for: str | None = None
+        self.behind = 0
+        self._build = build
+        self._query = query
+        self._folder = folder
+        self._counted = counted
+        self._terms = terms
+        self._targets: list[_Target] | None = None
+        self._letters: DeadLetters | None = None
+        self._reader: SparkSession | None = None
+        self._query_id = ""
+        self._observed: dict[int, dict[str, dict[str, int]]] = {}
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        """Write one batch; what goes wrong is kept, because Spark hands on its text only."""
+        self.failure = None
+        try:
+            with ExitStack() as kept:
+                self._commit(frame, number, kept)
+        except PenstockError as error:
+            self.failure = error
+            raise
+
+    def observed(self, number: int) -> dict[str, dict[str, int]]:
+        """What was counted in a batch after the root, asked once."""
+        return self._observed.pop(number, {})
+
+    def close(self) -> None:
+        """Let go of all writers; the next batch opens them anew."""
+        for target in self._targets or ():
+            target.writer.close()
+        self._targets = None
+
+    def _commit(self, frame: DataFrame, number: int, kept: ExitStack) -> None:
+        context = Context(frame.sparkSession, self._build.context.settings)
+        targets, letters = self._opened(context)
+        record = batch_record(self._folder / "checkpoint", number)
+        refused: list[Letter] = []
+        batch = Batch(
+            number,
+            digest_of(record),
+            self._folder / "staged",
+            kafka_ends(record),
+            lambda: chain(letters.messages(self._told(record)), refused),
+        )
+        batch.reached("batch begun")
+        due = [one for one in targets if self._patiently(one, lambda one=one: self._is_due(one, batch))]  # type: ignore[misc]
+        if not due:
+            frame.write.format("noop").mode("overwrite").save()  # the state of this batch must exist all the same
+            return
+        rows = self._rows(frame, batch, context, kept)
+        for one in sorted(due, key=lambda one: one.writer.carries_letters):
+            refused += self._patiently(one, lambda one=one: self._write(one, rows, batch))  # type: ignore[misc]
+            batch.reached(f"{one.name} written")
+        if not any(one.writer.carries_letters for one in targets):
+            letters.publish(self._told(record), refused)
+        batch.reached("all written")
+        shutil.rmtree(batch.folder, ignore_errors=True)
+        if self.behind < _LITTLE:
+            for one in targets:
+                self._patiently(one, one.writer.maintain)
+
+    def _is_due(self, target: _Target, batch: Batch) -> bool:
+        if target.intent is not None:
+            return target.intent.is_new(batch.number) or target.intent.is_doubtful(batch.number)
+        if not isinstance(target.writer, MarkedWriter):
+            return True
+        mark = target.writer.mark()
+        if target.known is not None:
+            refuse_rival(mark, target.known, self._terms.run, target.name)
+        return is_due(mark, batch, target.name, adopt=self._terms.adopt)
+
+    def _write(self, target: _Target, rows: dict[str, DataFrame], batch: Batch) -> Iterable[Letter]:
+        if target.intent is not None:
+            return self._write_at_most_once(target, target.intent, rows, batch)
+        if not self._is_due(target, batch):  # the outcome of a try before was unknown, and it was written
+            return ()
+        refused = target.writer.write(rows, batch)
+        target.known = batch.mark
+        return refused
+
+    def _write_at_most_once(
+        self, target: _Target, intent: Intent, rows: dict[str, DataFrame], batch: Batch
+    ) -> Iterable[Letter]:
+        if intent.is_doubtful(batch.number):
+            refused = [self._not_again(sink, batch) for sink in target.sinks]
+        else:
+            intent.note(batch.number, "begun")
+            refused = list(target.writer.write(rows, batch))
+        intent.note(batch.number, "ended")
+        return refused
+
+    def _not_again(self, sink: Sink, batch: Batch) -> Letter:
+        """A letter for a batch that may have been sent in part, and is not sent again because nobody asked for that."""
+        pipeline = self._build.graph.name
+        said = f"a failure hit batch {batch.number} on its way to {sink.connector.target()}: it is not sent again"
+        key, letter = envelope(pipeline, sink.flow, "at most once", said, {})
+        return dead_letters(pipeline), key, letter
+
+    def _patiently(self, target: _Target, step: Callable[[], Any]) -> Any:
+        """Try again, ever later, while the outside is away."""
+        waited, pause = 0.0, 0.5
+        while True:
+            try:
+                done = step()
+                self.waits_for = None
+                return done
+            except (TransientError, CommitUnknownError) as error:
+                target.writer.close()
+                self.waits_for = f"{target.name}: {error.problem}"
+                if waited > _PATIENCE_SECONDS or self._terms.over.wait(pause):
+                    raise
+                waited, pause = waited + pause, min(pause * 2, _LONGEST_WAIT)
+
+    def _opened(self, context: Context) -> tuple[list[_Target], DeadLetters]:
+        """The writers, opened by the id that Spark has noted in the checkpoint: never by a name alone."""
+        if self._targets is None or self._letters is None:
+            noted = json.loads((self._folder / "checkpoint" / "metadata").read_text(encoding="utf-8"))
+            self._query_id = noted["id"]
+            groups: dict[str, list[Sink]] = {}
+            for sink in self._query.sinks:
+                assert isinstance(sink.connector, BatchSink)
+                groups.setdefault(sink.connector.together(), []).append(sink)
+            self._targets = [self._target(sinks, context) for sinks in groups.values()]
+            self._letters = self._terms.letters(self._query_id)
+        return self._targets, self._letters
+
+    def _target(self, sinks: list[Sink], context: Context) -> _Target:
+        pairs = tuple((one.flow, one.connector) for one in sinks if isinstance(one.connector, BatchSink))
+        opening = Opening(context, self._build.graph.name, self._query.name, self._query_id, self._terms.run, pairs)
+        name = ", ".join(one.connector.target() for one in sinks)
+        careful = sinks[0].promise == "at-most-once" and isinstance(sinks[0].connector, IdempotentSink)
+        intent = Intent(self._folder / "intents", name) if careful else None
+        return _Target(name, tuple(sinks), pairs[0][1].open(opening), intent)
+
+    def _told(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record with what is wrong with the rows of this batch, now that it is computed."""
+        counts, late = observed(self._build.context.spark, self._query_id)  # the batch has a session of its own
+        counts = {name: one for name, one in counts.items() if stage_of(name) in self._counted}
+        dead, _ = progress.counts_of({**counts, **self._observed.get(record["batch"], {})})
+        return {**record, "dead": dead, "late": late}
+
+    def _rows(self, frame: DataFrame, batch: Batch, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
+        """The rows of each flow that has a sink, computed once if they are needed more than once."""
+        flows = dict.fromkeys(sink.flow for sink in self._query.sinks)
+        assert self._targets is not None
+        if len(self._targets) < 2:
+            several = len(self._query.sinks) > 1 or list(flows) != [self._query.root]
+            return self._made(_kept(frame, kept) if several else frame, batch.number, context, kept)
+        return self._staged(frame, batch, context, kept, list(flows))
+
+    def _staged(
+        self, frame: DataFrame, batch: Batch, context: Context, kept: ExitStack, flows: list[str]
+    ) -> dict[str, DataFrame]:
+        """Rows on disk, so that all sinks get the very same ones, also when some of them get theirs after a crash."""
+        done = batch.folder / "complete.json"
+        token = {"batch": batch.number, "digest": batch.digest}
+        if done.exists() and json.loads(done.read_text(encoding="utf-8"))["token"] == token:
+            frame.write.format("noop").mode("overwrite").save()
+            self._observed[batch.number] = json.loads(done.read_text(encoding="utf-8"))["observed"]
+        else:
+            shutil.rmtree(batch.folder, ignore_errors=True)
+            made = self._made(_kept(frame, kept), batch.number, context, kept)
+            for flow in flows:
+                made[flow].write.option("compression", "none").parquet(str(batch.folder / flow))
+            fresh = batch.folder / "complete.tmp"
+            told = {"token": token, "observed": self._observed.get(batch.number, {})}
+            fresh.write_text(json.dumps(told), encoding="utf-8")
+            fresh.replace(done)
+        batch.reached("batch kept")
+        reader = self._whole_files(context)
+        return {flow: reader.read.parquet(str(batch.folder / flow)) for flow in flows}
+
+    def _whole_files(self, context: Context) -> SparkSession:
+        """A session that reads each file as one part: in a file the rows of a key are in their order."""
+        if self._reader is None:
+            self._reader = context.spark.newSession()
+            self._reader.conf.set("spark.sql.files.openCostInBytes", str(1 << 40))
+            self._reader.conf.set("spark.sql.files.maxPartitionBytes", str(1 << 41))
+        return self._reader
+
+    def _made(self, batch: DataFrame, number: int, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
+        self._observed[number] = {}
+
+        def observe(rows: DataFrame, name: str, counts: list[Column]) -> DataFrame:
+            # Spark tells what it observed of a stream, or of a batch that is collected, but not of one that is written.
+            if stage_of(name) not in self._counted:
+                return rows
+            rows = _kept(rows, kept)
+            self._observed[number][name] = rows.agg(*counts).collect()[0].asDict()
+            return rows
+
+        query, graph = self._query, self._build.graph
+        made = {query.root: batch}
+        needed = graph.needed(*(sink.flow for sink in query.sinks)) - graph.needed(query.root)
+        for table in graph.tables:
+            if table.name in graph.needed(*needed):
+                made[table.name] = table.connector.table(context)
+        Build(graph, context).add_flows(made, needed, observe)
+        return made
+
+
+def _kept(rows: DataFrame, until: ExitStack) -> DataFrame:
+    """The rows, computed once as long as the batch is written."""
+    rows.persist()
+    until.callback(rows.unpersist)
+    return rows

@@ -1,0 +1,1 @@
+"""What every sink must do, whatever it writes to."""

@@ -1,0 +1,193 @@
+"""Each sink with the means to look at what is in it, independent of our own code where there is another client."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import psycopg
+from confluent_kafka import Consumer, TopicPartition
+from deltalake import DeltaTable
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+import penstock as ps
+from penstock.broker import Topics
+from penstock.connectors.iceberg_writer import open_catalog
+
+if TYPE_CHECKING:
+    from penstock.connectors.base import BatchSink, Context
+
+
+class Rig(ABC):
+    """One kind of sink on the real system."""
+
+    keyed = False
+    marked = True
+    together = False
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.unique = uuid.uuid4().hex[:8]
+
+    @abstractmethod
+    def sink(self, name: str = "a") -> BatchSink:
+        """A sink of its own."""
+
+    @abstractmethod
+    def rows(self, name: str = "a") -> list[dict[str, Any]]:
+        """What a reader sees in it."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Delete what the system remembers of the query, as a careless person would."""
+
+
+class KafkaRig(Rig):
+    together = True
+
+    def topic(self, name: str) -> str:
+        topic = f"contract-{self.unique}-{name}"
+        topics = Topics(self.context.settings.kafka)
+        if topic not in topics.names():
+            topics.create(topic, partitions=2)
+        return topic
+
+    def sink(self, name: str = "a") -> BatchSink:
+        return ps.Kafka(self.topic(name), key="id")
+
+    def rows(self, name: str = "a") -> list[dict[str, Any]]:
+        """By a plain client that reads what is committed."""
+        topic = self.topic(name)
+        ends = Topics(self.context.settings.kafka).end_offsets(topic)
+        client = Consumer(
+            {
+                "bootstrap.servers": self.context.settings.kafka.bootstrap,
+                "group.id": self.unique,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+        client.assign([TopicPartition(topic, part, 0) for part in ends])
+        found, open_parts = [], set(ends)
+        while open_parts:
+            message = client.poll(10)
+            assert message is not None
+            if message.error():
+                open_parts.discard(message.partition())
+            else:
+                found.append(json.loads(message.value()))
+        client.close()
+        return found
+
+    def forget(self) -> None:
+        Topics(self.context.settings.kafka).delete(f"contract-{self.unique}-q-progress")
+
+
+class PostgresRig(Rig):
+    together = True
+
+    def table(self, name: str) -> str:
+        return f"contract_{self.unique}.t_{name}"
+
+    def sink(self, name: str = "a") -> BatchSink:
+        return ps.Postgres(self.table(name), create=True)
+
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.context.settings.postgres.url, autocommit=True) as connection:
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def rows(self, name: str = "a") -> list[dict[str, Any]]:
+        if not self.run(f"SELECT 1 WHERE to_regclass('{self.table(name)}') IS NOT NULL"):
+            return []
+        return [row[0] for row in self.run(f"SELECT to_jsonb(t) FROM {self.table(name)} AS t")]
+
+    def forget(self) -> None:
+        self.run("DELETE FROM penstock_marks")
+
+
+class PostgresKeyedRig(PostgresRig):
+    keyed = True
+
+    def sink(self, name: str = "a") -> BatchSink:
+        return ps.Postgres(self.table(name), key="id", delete="gone", create=True)
+
+
+class PostgresParallelRig(PostgresRig):
+    keyed = True
+
+    def sink(self, name: str = "a") -> BatchSink:
+        return ps.Postgres(self.table(name), key="id", delete="gone", create=True, writers=2)
+
+
+class IcebergRig(Rig):
+    def sink(self, name: str = "a") -> BatchSink:
+        return ps.Iceberg(f"contract_{self.unique}.t_{name}")
+
+    def rows(self, name: str = "a") -> list[dict[str, Any]]:
+        """By DuckDB over PyIceberg."""
+        try:
+            table = open_catalog(self.context.settings.lake).load_table(f"contract_{self.unique}.t_{name}")
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return []
+        connection = table.scan().to_duckdb(table_name="rows")
+        return _dicts(connection.execute("SELECT * FROM rows"))
+
+    def forget(self) -> None:
+        open_catalog(self.context.settings.lake).drop_table(f"contract_{self.unique}.t_a")
+
+
+class IcebergKeyedRig(IcebergRig):
+    keyed = True
+
+    def sink(self, name: str = "a") -> BatchSink:
+        return ps.Iceberg(f"contract_{self.unique}.t_{name}", key="id", delete="gone")
+
+
+class DeltaRig(Rig):
+    def sink(self, name: str = "a") -> BatchSink:
+        return ps.Delta(f"delta/{self.unique}/{name}")
+
+    def place(self, name: str) -> Path:
+        return Path(self.context.settings.lake.warehouse) / "delta" / self.unique / name
+
+    def rows(self, name: str = "a") -> list[dict[str, Any]]:
+        """By DuckDB over Arrow."""
+        if not DeltaTable.is_deltatable(str(self.place(name))):
+            return []
+        rows = DeltaTable(str(self.place(name))).to_pyarrow_table()
+        connection = duckdb.connect()
+        connection.register("rows", rows)
+        return _dicts(connection.execute("SELECT * FROM rows"))
+
+    def forget(self) -> None:
+        shutil.rmtree(self.place("a"))
+
+
+class DeltaKeyedRig(DeltaRig):
+    keyed = True
+
+    def sink(self, name: str = "a") -> BatchSink:
+        return ps.Delta(f"delta/{self.unique}/{name}", key="id", delete="gone")
+
+
+def _dicts(found: Any) -> list[dict[str, Any]]:
+    names = [one[0] for one in found.description]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+RIGS = {
+    "kafka": KafkaRig,
+    "postgres": PostgresRig,
+    "postgres-keyed": PostgresKeyedRig,
+    "postgres-parallel": PostgresParallelRig,
+    "iceberg": IcebergRig,
+    "iceberg-keyed": IcebergKeyedRig,
+    "delta": DeltaRig,
+    "delta-keyed": DeltaKeyedRig,
+}

@@ -1,0 +1,167 @@
+"""One suite for all sinks: a batch arrives once, however often it comes, and never by halves."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.connectors.writing import Batch, Letter, MarkedWriter, Opening, Writer, is_due
+from penstock.errors import PenstockError, StateError
+from tests.contracts.rigs import RIGS, Rig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from penstock.connectors.base import Context
+
+COLUMNS = "id LONG, name STRING, gone BOOLEAN"
+
+
+class Given:
+    """A rig and the batches of one query."""
+
+    def __init__(self, rig: Rig, context: Context, folder: Path) -> None:
+        self.rig = rig
+        self.context = context
+        self.folder = folder
+        self.query_id = str(uuid.uuid4())
+        self.writers: list[Writer] = []
+
+    def opened(self, *names: str, run: str = f"{7:015x}") -> Writer:
+        sinks = tuple((name, self.rig.sink(name)) for name in names or ("a",))
+        pipeline = f"contract-{self.rig.unique}"
+        opening = Opening(self.context, pipeline, "q", self.query_id, run, sinks)
+        self.writers.append(sinks[0][1].open(opening))
+        return self.writers[-1]
+
+    def write(self, writer: Writer, rows: dict[str, DataFrame], batch: Batch) -> list[Letter]:
+        """As the commit protocol does it: ask, then write."""
+        if isinstance(writer, MarkedWriter):
+            assert is_due(writer.mark(), batch, "it", adopt=False)
+        return list(writer.write(rows, batch))
+
+    def batch(self, number: int, digest: str | None = None) -> Batch:
+        return Batch(number, digest or f"{number:015x}", self.folder / f"staged-{uuid.uuid4().hex[:6]}")
+
+    def frame(self, *rows: tuple[int, str] | tuple[int, str, bool]) -> DataFrame:
+        return self.context.spark.createDataFrame([(*row, False)[:3] for row in rows], COLUMNS)
+
+    def names(self, name: str = "a") -> list[str]:
+        return sorted(row["name"] for row in self.rig.rows(name))
+
+
+@pytest.fixture(params=RIGS)
+def given(request: pytest.FixtureRequest, context: Context, tmp_path: Path) -> Iterator[Given]:
+    made = Given(RIGS[request.param](context), context, tmp_path)
+    yield made
+    for writer in made.writers:
+        writer.close()
+
+
+def test_rows_arrive_and_the_batch_is_marked(given: Given) -> None:
+    writer = given.opened()
+    assert not given.write(writer, {"a": given.frame((1, "one"), (2, "two"))}, given.batch(0))
+    assert given.names() == ["one", "two"]
+    assert not given.write(writer, {"a": given.frame((3, "three"))}, given.batch(1))
+    assert given.names() == ["one", "three", "two"]
+    writer.close()
+    if isinstance(writer, MarkedWriter):
+        mark = given.opened().mark()  # type: ignore[attr-defined]
+        assert (mark.next, mark.digest, mark.run) == (2, f"{1:015x}", f"{7:015x}")
+
+
+def test_a_batch_without_rows_is_marked_too(given: Given) -> None:
+    writer = given.opened()
+    given.write(writer, {"a": given.frame()}, given.batch(0))
+    given.write(writer, {"a": given.frame((1, "one"))}, given.batch(1))
+    assert given.names() == ["one"]
+    if isinstance(writer, MarkedWriter):
+        assert writer.mark() == given.batch(1).mark
+
+
+def test_a_batch_that_comes_again_changes_nothing(given: Given) -> None:
+    writer = given.opened()
+    given.write(writer, {"a": given.frame((1, "one"), (2, "two"))}, given.batch(0))
+    writer.close()
+    again = given.opened(run=f"{8:015x}")
+    if not isinstance(again, MarkedWriter):
+        given.write(again, {"a": given.frame((1, "one"), (2, "two"))}, given.batch(0))
+    elif is_due(again.mark(), given.batch(0), "it", adopt=False):
+        pytest.fail("the mark says that it is to be written again")
+    assert given.names() == ["one", "two"]
+
+
+def test_what_fails_half_way_is_not_seen(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not given.rig.marked:
+        pytest.skip("rows of an idempotent sink appear one by one")
+
+    def broken(batch: Batch, point: str) -> None:
+        if point == "all sent":
+            raise RuntimeError("half way")
+
+    names = ("a", "b") if given.rig.together else ("a",)
+    rows = {name: given.frame((number, name)) for number, name in enumerate(names)}
+    writer = given.opened(*names)
+    monkeypatch.setattr(Batch, "reached", broken)
+    with pytest.raises(RuntimeError, match="half way"):
+        given.write(writer, rows, given.batch(0))
+    monkeypatch.undo()
+    assert not any(given.names(name) for name in names)
+    writer.close()
+    assert not isinstance(writer, MarkedWriter) or writer.mark() is None
+    given.write(writer, rows, given.batch(0))
+    assert [given.names(name) for name in names] == [[name] for name in names]
+
+
+def test_a_checkpoint_that_is_not_what_it_was_is_refused(given: Given) -> None:
+    writer = given.opened()
+    if not isinstance(writer, MarkedWriter):
+        pytest.skip("an idempotent sink remembers nothing")
+    for number in range(3):
+        given.write(writer, {"a": given.frame((number, f"row {number}"))}, given.batch(number))
+    for batch, said in (
+        (given.batch(2, f"{99:015x}"), "rolled back, or copied"),
+        (given.batch(1), "rolled back, or copied"),
+        (given.batch(5), "rows between are missing"),
+    ):
+        with pytest.raises(StateError, match=said):
+            is_due(writer.mark(), batch, "it", adopt=False)
+    assert not is_due(writer.mark(), given.batch(2), "it", adopt=False)
+    assert is_due(writer.mark(), given.batch(3), "it", adopt=False)
+    writer.close()
+    given.rig.forget()
+    assert writer.mark() is None
+    with pytest.raises(StateError, match="remembers nothing of this query"):
+        is_due(writer.mark(), given.batch(3), "it", adopt=False)
+    assert is_due(writer.mark(), given.batch(3), "it", adopt=True)
+
+
+def test_of_two_processes_one_writes(given: Given) -> None:
+    older = given.opened(run=f"{9:015x}")
+    if not isinstance(older, MarkedWriter):
+        pytest.skip("an idempotent sink may be written by two")
+    given.write(older, {"a": given.frame((1, "one"))}, given.batch(0))
+    newer = given.opened(run=f"{10:015x}")
+    assert isinstance(newer, MarkedWriter)
+    assert newer.mark() == given.batch(0).mark
+    given.write(newer, {"a": given.frame((2, "two"))}, given.batch(1))
+    with pytest.raises(PenstockError):
+        older.write({"a": given.frame((2, "two"))}, given.batch(1))
+    assert given.names() == ["one", "two"]
+
+
+def test_a_key_has_its_last_row_and_deletes_delete(given: Given) -> None:
+    if not given.rig.keyed:
+        pytest.skip("rows are appended")
+    writer = given.opened()
+    rows = given.frame((1, "one"), (2, "two"), (1, "one again"), (3, "three"), (3, "three", True))
+    given.write(writer, {"a": rows.coalesce(1)}, given.batch(0))
+    assert given.names() == ["one again", "two"]
+    rows = given.frame((2, "two", True), (4, "four"), (4, "four", True), (4, "four again"), (1, "one, the third"))
+    given.write(writer, {"a": rows.coalesce(1)}, given.batch(1))
+    assert given.names() == ["four again", "one, the third"]
