@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup demo test check chaos bench clean
+.PHONY: help setup demo test check docs chaos bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 10
@@ -19,17 +19,21 @@ test: setup ## all tests, against real services
 	@$(BIN)/penstock jars
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: setup ## ruff, mypy, import-linter
+check: setup ## ruff, mypy, import-linter, the pages that are made from the code
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python scripts/connector_pages.py --check
 
-chaos: setup ## the long kills: 20 of a pipeline's driver
-	@PENSTOCK_KILLS=20 $(BIN)/python -m pytest tests/guarantees $(ARGS)
+docs: setup ## write the pages that are made from the code
+	@$(BIN)/python scripts/connector_pages.py
 
-bench: setup ## measure what the project promises, about 30 minutes
-	@for one in platform overhead late latency; do echo "== $$one"; $(BIN)/python bench/$$one.py || exit 1; done
+chaos: setup ## the long kills: a hundred of everything, into every sink; about 45 minutes
+	@$(BIN)/python -m tests.guarantees.chaos $(ARGS)
+
+bench: setup ## measure what the project promises, about 40 minutes
+	@for one in platform overhead late latency exactly_once; do echo "== $$one"; $(BIN)/python bench/$$one.py || exit 1; done
 
 clean: ## drop the environment and the caches of the tools (data in .penstock stays)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

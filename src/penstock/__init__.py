@@ -5,38 +5,37 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from penstock.connectors.catalogue import CONNECTORS
+
 if TYPE_CHECKING:
     from penstock.connectors.console import Console
     from penstock.connectors.delta import Delta
     from penstock.connectors.files import Files
     from penstock.connectors.formats import Csv, Json, Raw
     from penstock.connectors.generated import Generated
+    from penstock.connectors.http import Http
     from penstock.connectors.iceberg import Iceberg
     from penstock.connectors.kafka import Kafka
     from penstock.connectors.memory import Memory
+    from penstock.connectors.opensearch import OpenSearch
     from penstock.connectors.postgres import Postgres
     from penstock.pipeline.declare import EventTime, Pipeline, ProcessingTime
     from penstock.pipeline.operators.count_window import count_window
     from penstock.pipeline.operators.deduplicated import deduplicated
     from penstock.pipeline.operators.top import top
+    from penstock.settings import Secret
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Console": "penstock.connectors.console",
+    **CONNECTORS,
     "Csv": "penstock.connectors.formats",
-    "Delta": "penstock.connectors.delta",
     "EventTime": "penstock.pipeline.declare",
-    "Files": "penstock.connectors.files",
-    "Generated": "penstock.connectors.generated",
-    "Iceberg": "penstock.connectors.iceberg",
     "Json": "penstock.connectors.formats",
-    "Kafka": "penstock.connectors.kafka",
-    "Memory": "penstock.connectors.memory",
     "Pipeline": "penstock.pipeline.declare",
-    "Postgres": "penstock.connectors.postgres",
     "ProcessingTime": "penstock.pipeline.declare",
     "Raw": "penstock.connectors.formats",
+    "Secret": "penstock.settings",
     "count_window": "penstock.pipeline.operators.count_window",
     "deduplicated": "penstock.pipeline.operators.deduplicated",
     "top": "penstock.pipeline.operators.top",
@@ -49,14 +48,17 @@ __all__ = [
     "EventTime",
     "Files",
     "Generated",
+    "Http",
     "Iceberg",
     "Json",
     "Kafka",
     "Memory",
+    "OpenSearch",
     "Pipeline",
     "Postgres",
     "ProcessingTime",
     "Raw",
+    "Secret",
     "__version__",
     "count_window",
     "deduplicated",

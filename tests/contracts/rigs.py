@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import uuid
 from abc import ABC, abstractmethod
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import httpx
 import psycopg
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
@@ -45,6 +49,10 @@ class Rig(ABC):
     @abstractmethod
     def forget(self) -> None:
         """Delete what the system remembers of the query, as a careless person would."""
+
+    def close(self) -> None:
+        """End what was started for it."""
+        return
 
 
 class KafkaRig(Rig):
@@ -176,6 +184,81 @@ class DeltaKeyedRig(DeltaRig):
         return ps.Delta(f"delta/{self.unique}/{name}", key="id", delete="gone")
 
 
+class OpenSearchRig(Rig):
+    keyed = True
+    marked = False
+
+    def sink(self, name: str = "a") -> BatchSink:
+        return ps.OpenSearch(f"contract-{self.unique}-{name}", key="id", delete="gone")
+
+    def rows(self, name: str = "a") -> list[dict[str, Any]]:
+        base = f"{self.context.settings.opensearch.url}/contract-{self.unique}-{name}"
+        httpx.post(f"{base}/_refresh")
+        found = httpx.get(f"{base}/_search?size=1000").json()
+        return [one["_source"] for one in found["hits"]["hits"]]
+
+    def forget(self) -> None:
+        """It remembers nothing but the documents."""
+
+
+class HttpRig(Rig):
+    marked = False
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.service = Service()
+
+    def sink(self, name: str = "a") -> BatchSink:
+        return ps.Http(f"{self.service.url}/{name}", concurrency=4)
+
+    def rows(self, name: str = "a") -> list[dict[str, Any]]:
+        return [json.loads(row) for row in self.service.taken.values()]
+
+    def forget(self) -> None:
+        """It remembers nothing but the keys."""
+
+    def close(self) -> None:
+        self.service.shutdown()
+        self.service.server_close()
+
+
+class Service(ThreadingHTTPServer):
+    """An HTTP service that knows keys again; what it answers can be set."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Taking)
+        self.taken: dict[str, bytes] = {}
+        self.calls: Counter[str] = Counter()
+        self.answers: dict[str, list[int]] = {}
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Taking(BaseHTTPRequestHandler):
+    server: Service
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        key = self.headers["Idempotency-Key"]
+        self.server.calls[key] += 1
+        waiting = next((left for part, left in self.server.answers.items() if part.encode() in body), [])
+        status = waiting.pop(0) if waiting else 200
+        if status == 200:
+            self.server.taken.setdefault(key, body)
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *said: Any) -> None:
+        pass
+
+
 def _dicts(found: Any) -> list[dict[str, Any]]:
     names = [one[0] for one in found.description]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
@@ -190,4 +273,6 @@ RIGS = {
     "iceberg-keyed": IcebergKeyedRig,
     "delta": DeltaRig,
     "delta-keyed": DeltaKeyedRig,
+    "opensearch": OpenSearchRig,
+    "http": HttpRig,
 }

@@ -61,6 +61,7 @@ def given(request: pytest.FixtureRequest, context: Context, tmp_path: Path) -> I
     yield made
     for writer in made.writers:
         writer.close()
+    made.rig.close()
 
 
 def test_rows_arrive_and_the_batch_is_marked(given: Given) -> None:

@@ -68,6 +68,7 @@ def explain(file: Path, mermaid: bool, as_json: bool, settings: Settings) -> Non
 @click.option("--every", metavar="DURATION", help="A batch at most this often: '10 seconds'.")
 @click.option("--master", metavar="URL", help="A Spark master; this machine's cores if not given.")
 @click.option("--keep-state", is_flag=True, help="Go on from the checkpoint of a pipeline that has changed.")
+@click.option("--adopt", is_flag=True, help="Let sinks that remember nothing of a query begin where its checkpoint is.")
 @command_options
 def run(
     file: Path,
@@ -75,6 +76,7 @@ def run(
     every: str | None,
     master: str | None,
     keep_state: bool,
+    adopt: bool,
     as_json: bool,
     settings: Settings,
 ) -> None:
@@ -89,7 +91,7 @@ def run(
     from penstock.pipeline.run import start
 
     plan, context = _plan(_graph(file), settings, master=master, quiet=as_json, code=file)
-    running = start(plan, context, until_caught_up=until_caught_up, every=every, keep_state=keep_state)
+    running = start(plan, context, until_caught_up=until_caught_up, every=every, keep_state=keep_state, adopt=adopt)
     for name, learnt in running.learnt.items():
         click.echo(learnt.sentence(name), err=True)
     try:

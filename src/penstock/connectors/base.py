@@ -115,10 +115,13 @@ class SinkConnector(Connector):
 
     guarantee: ClassVar[str]
     sentence: ClassVar[str]
-    updates: ClassVar[bool] = True
     lasting: ClassVar[bool] = True
     exclusive: ClassVar[bool] = True
     realtime: ClassVar[bool] = False
+
+    def takes_changes(self) -> bool:
+        """Whether a row may come again with another content, as with emit="changes"."""
+        return True
 
     @abstractmethod
     def check(self, rows: DataFrame, context: Context) -> None:

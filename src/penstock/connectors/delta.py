@@ -62,6 +62,10 @@ class Delta(TransactionalSink):
         if self.compact_at < 2:
             yield "compact_at must be at least 2.", "Leave it out for 50."
 
+    def takes_changes(self) -> bool:
+        """Only by a key."""
+        return bool(self.keys)
+
     def check(self, rows: DataFrame, context: Context) -> None:
         """Every column has a type there."""
         check_columns(rows, self.keys, self.delete)

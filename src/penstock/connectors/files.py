@@ -41,7 +41,6 @@ class Files(TableConnector, BestEffortSink):
     sentence: ClassVar = (
         "who reads the folder with Spark sees each batch once; other readers may see files of a failed try"
     )
-    updates: ClassVar = False
 
     def target(self) -> str:
         """The folder."""
@@ -51,6 +50,10 @@ class Files(TableConnector, BestEffortSink):
         """Kinds there are not."""
         if self.kind not in _KINDS:
             yield (f"kind={self.kind!r} is not a kind of file.", f"Write one of {', '.join(_KINDS)}.")
+
+    def takes_changes(self) -> bool:
+        """A file can't be changed."""
+        return False
 
     def stream(self, context: Context) -> DataFrame:
         """New files as they come; a line that does not fit the schema is bad."""

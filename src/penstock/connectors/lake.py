@@ -112,13 +112,15 @@ class Keyed:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def keyed(rows: DataFrame, keys: tuple[str, ...], delete: str | None, batch: Batch) -> Keyed:
-    """Compute the rows once, then find the last one of each key."""
+def keyed(rows: DataFrame, keys: tuple[str, ...], delete: str | None, batch: Batch, order: str | None = None) -> Keyed:
+    """Compute the rows once, then find the last one of each key, by an order of the rows' own or as they come."""
     from pyspark.sql import functions as F  # noqa: N812
 
     folder = batch.folder / f"keyed-{uuid.uuid4().hex[:8]}"
     deleted = F.coalesce(F.expr(delete), F.lit(False)) if delete else F.lit(False)
-    marked = rows.withColumn(DELETED, deleted).withColumn(_ORDER, F.monotonically_increasing_id())
+    own = [F.expr(order)] if order else []
+    place = F.struct(*own, F.monotonically_increasing_id().alias("at"))
+    marked = rows.withColumn(DELETED, deleted).withColumn(_ORDER, place)
     marked.write.option("compression", "none").parquet(str(folder))
     kept = rows.sparkSession.read.schema(marked.schema).parquet(str(folder))
     empty = F.lit(False)

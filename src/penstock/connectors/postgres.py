@@ -71,6 +71,10 @@ class Postgres(TransactionalSink):
         if self.writers < 1:
             yield "writers must be at least 1.", "Leave it out for one."
 
+    def takes_changes(self) -> bool:
+        """Only by a key."""
+        return bool(self.keys)
+
     def check(self, rows: DataFrame, context: Context) -> None:
         """Every column has a type there, every key column is one of them."""
         for one in rows.schema.fields:

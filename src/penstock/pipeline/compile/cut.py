@@ -143,12 +143,12 @@ def _refuse(graph: Graph, query: Query, facts: dict[str, Facts], context: Contex
         columns = facts[sink.flow].rows
         with told_at(sink.place, f"The sink of {sink.flow!r}", f"Its columns are {', '.join(columns.columns)}."):
             sink.connector.check(columns, context)
-        if query.mode == "update" and not sink.connector.updates:
+        if query.mode == "update" and not sink.connector.takes_changes():
             raise DeclarationError(
                 f"The {sink.connector.system} sink can't take changes to rows.",
                 code="sink-appends",
                 place=str(sink.place),
-                remedy='Use emit="final" on the flow, or write to a sink that takes changes.',
+                remedy='Use emit="final" on the flow, give the sink a key, or write to one that takes changes.',
             )
     if query.realtime and query.blockers:
         raise DeclarationError(

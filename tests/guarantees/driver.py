@@ -1,0 +1,36 @@
+"""`penstock`, but it dies with all its children where it is told to: DIE_AT="all sent#3" is the third time there.
+
+With FORGET=1 it takes no notice of what sinks remember: the control run, which must be seen to write rows twice.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from penstock.cli.main import main
+from penstock.connectors.writing import Batch
+from penstock.pipeline import commit
+
+
+def dying(point: str, times: int) -> None:
+    """Let the process die when it reaches a point for the n-th time."""
+    left = times
+
+    def reached(batch: Batch, name: str) -> None:
+        nonlocal left
+        if name == point:
+            left -= 1
+            if left == 0:
+                os.killpg(0, signal.SIGKILL)
+
+    Batch.reached = reached  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    if where := os.environ.get("DIE_AT"):
+        name, _, number = where.partition("#")
+        dying(name, int(number))
+    if os.environ.get("FORGET"):
+        commit.is_due = lambda *told, **how: True
+    main()
