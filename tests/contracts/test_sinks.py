@@ -2,68 +2,29 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.connectors.writing import Batch, Letter, MarkedWriter, Opening, Writer, is_due
+from penstock.connectors.writing import Batch, MarkedWriter, is_due
 from penstock.errors import PenstockError, StateError
 from tests.contracts.rigs import RIGS, Rig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
-
-    from penstock.connectors.base import Context
-
-COLUMNS = "id LONG, name STRING, gone BOOLEAN"
+    from tests.contracts.given import Given
 
 
-class Given:
-    """A rig and the batches of one query."""
-
-    def __init__(self, rig: Rig, context: Context, folder: Path) -> None:
-        self.rig = rig
-        self.context = context
-        self.folder = folder
-        self.query_id = str(uuid.uuid4())
-        self.writers: list[Writer] = []
-
-    def opened(self, *names: str, run: str = f"{7:015x}") -> Writer:
-        sinks = tuple((name, self.rig.sink(name)) for name in names or ("a",))
-        pipeline = f"contract-{self.rig.unique}"
-        opening = Opening(self.context, pipeline, "q", self.query_id, run, sinks)
-        self.writers.append(sinks[0][1].open(opening))
-        return self.writers[-1]
-
-    def write(self, writer: Writer, rows: dict[str, DataFrame], batch: Batch) -> list[Letter]:
-        """As the commit protocol does it: ask, then write."""
-        if isinstance(writer, MarkedWriter):
-            assert is_due(writer.mark(), batch, "it", adopt=False)
-        return list(writer.write(rows, batch))
-
-    def batch(self, number: int, digest: str | None = None) -> Batch:
-        return Batch(number, digest or f"{number:015x}", self.folder / f"staged-{uuid.uuid4().hex[:6]}")
-
-    def frame(self, *rows: tuple[int, str] | tuple[int, str, bool]) -> DataFrame:
-        return self.context.spark.createDataFrame([(*row, False)[:3] for row in rows], COLUMNS)
-
-    def names(self, name: str = "a") -> list[str]:
-        return sorted(row["name"] for row in self.rig.rows(name))
+def rigs(fits: Callable[[type[Rig]], bool] = lambda rig: True) -> pytest.MarkDecorator:
+    """All rigs that a test is for."""
+    return pytest.mark.parametrize("given", [name for name, rig in RIGS.items() if fits(rig)], indirect=True)
 
 
-@pytest.fixture(params=RIGS)
-def given(request: pytest.FixtureRequest, context: Context, tmp_path: Path) -> Iterator[Given]:
-    made = Given(RIGS[request.param](context), context, tmp_path)
-    yield made
-    for writer in made.writers:
-        writer.close()
-    made.rig.close()
+EVERY, MARKED, KEYED = rigs(), rigs(lambda rig: rig.marked), rigs(lambda rig: rig.keyed)
 
 
+@EVERY
 def test_rows_arrive_and_the_batch_is_marked(given: Given) -> None:
     writer = given.opened()
     assert not given.write(writer, {"a": given.frame((1, "one"), (2, "two"))}, given.batch(0))
@@ -76,6 +37,7 @@ def test_rows_arrive_and_the_batch_is_marked(given: Given) -> None:
         assert (mark.next, mark.digest, mark.run) == (2, f"{1:015x}", f"{7:015x}")
 
 
+@EVERY
 def test_a_batch_without_rows_is_marked_too(given: Given) -> None:
     writer = given.opened()
     given.write(writer, {"a": given.frame()}, given.batch(0))
@@ -85,6 +47,7 @@ def test_a_batch_without_rows_is_marked_too(given: Given) -> None:
         assert writer.mark() == given.batch(1).mark
 
 
+@EVERY
 def test_a_batch_that_comes_again_changes_nothing(given: Given) -> None:
     writer = given.opened()
     given.write(writer, {"a": given.frame((1, "one"), (2, "two"))}, given.batch(0))
@@ -97,10 +60,8 @@ def test_a_batch_that_comes_again_changes_nothing(given: Given) -> None:
     assert given.names() == ["one", "two"]
 
 
+@MARKED
 def test_what_fails_half_way_is_not_seen(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not given.rig.marked:
-        pytest.skip("rows of an idempotent sink appear one by one")
-
     def broken(batch: Batch, point: str) -> None:
         if point == "all sent":
             raise RuntimeError("half way")
@@ -119,10 +80,10 @@ def test_what_fails_half_way_is_not_seen(given: Given, monkeypatch: pytest.Monke
     assert [given.names(name) for name in names] == [[name] for name in names]
 
 
+@MARKED
 def test_a_checkpoint_that_is_not_what_it_was_is_refused(given: Given) -> None:
     writer = given.opened()
-    if not isinstance(writer, MarkedWriter):
-        pytest.skip("an idempotent sink remembers nothing")
+    assert isinstance(writer, MarkedWriter)
     for number in range(3):
         given.write(writer, {"a": given.frame((number, f"row {number}"))}, given.batch(number))
     for batch, said in (
@@ -142,10 +103,10 @@ def test_a_checkpoint_that_is_not_what_it_was_is_refused(given: Given) -> None:
     assert is_due(writer.mark(), given.batch(3), "it", adopt=True)
 
 
+@MARKED
 def test_of_two_processes_one_writes(given: Given) -> None:
     older = given.opened(run=f"{9:015x}")
-    if not isinstance(older, MarkedWriter):
-        pytest.skip("an idempotent sink may be written by two")
+    assert isinstance(older, MarkedWriter)
     given.write(older, {"a": given.frame((1, "one"))}, given.batch(0))
     newer = given.opened(run=f"{10:015x}")
     assert isinstance(newer, MarkedWriter)
@@ -156,9 +117,8 @@ def test_of_two_processes_one_writes(given: Given) -> None:
     assert given.names() == ["one", "two"]
 
 
+@KEYED
 def test_a_key_has_its_last_row_and_deletes_delete(given: Given) -> None:
-    if not given.rig.keyed:
-        pytest.skip("rows are appended")
     writer = given.opened()
     rows = given.frame((1, "one"), (2, "two"), (1, "one again"), (3, "three"), (3, "three", True))
     given.write(writer, {"a": rows.coalesce(1)}, given.batch(0))

@@ -129,10 +129,10 @@ class Campaign:
                 start_new_session=True,
             )
 
-    def die_at(self, point: str, times: int, **env: str) -> None:
-        """Run until the driver has killed itself at a point."""
+    def die_at(self, point: str, times: int, query: str = "", **env: str) -> None:
+        """Run until the driver has killed itself at a point, in any query or in one."""
         self.send()
-        driver = self.start(DIE_AT=f"{point}#{times}", **env)
+        driver = self.start(DIE_AT=f"{point}#{times}{'@' + query if query else ''}", **env)
         try:
             assert driver.wait(180) == -signal.SIGKILL, self.said()
         finally:

@@ -64,7 +64,7 @@ def main() -> None:
         try:
             control = Campaign(project, uuid.uuid4().hex[:6], every_sink=False)
             for _ in range(3):
-                control.die_at("all written", 1, FORGET="1")
+                control.die_at("all written", 1, "numbers", FORGET="1")
             seen = control.finish(FORGET="1")
             campaign = Campaign(project, uuid.uuid4().hex[:6])
             storm(campaign, given.kills)

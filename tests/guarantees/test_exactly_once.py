@@ -27,7 +27,7 @@ def test_every_row_is_in_every_sink_once_whatever_is_killed(platform: Project) -
 
 def test_the_rig_sees_doubles_when_marks_are_not_looked_at(platform: Project) -> None:
     control = Campaign(platform, uuid.uuid4().hex[:6], every_sink=False)
-    control.die_at("all written", 1, FORGET="1")
+    control.die_at("all written", 1, "numbers", FORGET="1")
     found = control.finish(FORGET="1")
     assert found.double["kafka"] > 0
     assert found.missing["kafka"] == 0

@@ -118,8 +118,8 @@ def keyed(rows: DataFrame, keys: tuple[str, ...], delete: str | None, batch: Bat
 
     folder = batch.folder / f"keyed-{uuid.uuid4().hex[:8]}"
     deleted = F.coalesce(F.expr(delete), F.lit(False)) if delete else F.lit(False)
-    own = [F.expr(order)] if order else []
-    place = F.struct(*own, F.monotonically_increasing_id().alias("at"))
+    own = [F.expr(order).alias("own")] if order else []
+    place = F.struct(*own, F.monotonically_increasing_id().alias("row"))
     marked = rows.withColumn(DELETED, deleted).withColumn(_ORDER, place)
     marked.write.option("compression", "none").parquet(str(folder))
     kept = rows.sparkSession.read.schema(marked.schema).parquet(str(folder))
