@@ -77,7 +77,7 @@ def by_pipeline(context: Context, name: str) -> float:
     bids = ps.Pipeline(name)
     bids.source("bids", ps.Kafka("bids", format=ps.Json(SCHEMA)))
     bids.flow(name="converted")(converted)
-    bids.sink("converted", ps.Kafka("euros", key="bidder"))
+    bids.sink("converted", ps.Kafka("euros", key="bidder"), guarantee="at-least-once")  # as by hand
     return caught_up(bids, context)[0]
 
 

@@ -244,3 +244,17 @@ def test_headers_times_keys_and_values_arrive_as_they_were_given(kafka: Kafka, t
     assert rows[0].timestamp == 1_234_567_890_123
     assert rows[1].headers == ()
     assert rows[1].timestamp > 1_700_000_000_000
+
+
+def test_many_records_go_through_a_small_queue(kafka: Kafka, topic: Callable[..., str]) -> None:
+    name = topic("many", partitions=2)
+    values = [f"value {number}" for number in range(5000)]
+    with Producer(kafka, options={"queue.buffering.max.messages": 300}) as producer:
+        producer.send_many(name, [f"key {number % 7}" for number in range(5000)], values)
+        producer.send_many(name, [], [])
+    found = list(read(kafka, name))
+    assert sorted(record.value.decode() for record in found if record.value) == sorted(values)
+    by_key: dict[bytes | None, list[int]] = {}
+    for record in found:
+        by_key.setdefault(record.key, []).append(int((record.value or b"").split()[1]))
+    assert all(numbers == sorted(numbers) for numbers in by_key.values())

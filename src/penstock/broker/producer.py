@@ -78,49 +78,23 @@ class Producer:
         if partition is not None:
             optional["partition"] = _real(partition, topic)
         raw_value = encode(value)
-        while True:
-            try:
-                self._client.produce(topic, raw_value, raw_key, on_delivery=self._delivered, **optional)
-                break
-            except BufferError as error:
-                if not len(self._client):
-                    raise DeclarationError(
-                        f"A message to {topic} is larger than the whole queue of the producer.",
-                        code="message-too-large",
-                        remedy="Raise the producer's option queue.buffering.max.kbytes, or send less.",
-                    ) from error
+        with self._told(f"sending to {topic}"):
+            while not self._queued(topic, raw_value, raw_key, optional):
                 self._client.poll(0.1)
-            except KafkaException as error:
-                raise kafka_error(error.args[0], self.kafka, f"sending to {topic}") from error
-        self._client.poll(0)
+            self._client.poll(0)
 
     def send_many(self, topic: str, keys: Sequence[Any], values: Sequence[Any]) -> None:
         """Queue many records of one topic, text or bytes; waits while the queue is full. `flush` tells of failures."""
         left = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
-        while left:
-            try:
-                queued = self._client.produce_batch(topic, left, on_delivery=self._delivered)
-            except BufferError:
-                queued = 0
-            except KafkaException as raised:
-                raise kafka_error(raised.args[0], self.kafka, f"sending to {topic}") from raised
-            if queued == len(left):
-                break
-            failed = [one.pop("_error", None) for one in left]
-            for error in failed:
-                if isinstance(error, KafkaError) and error.code() != KafkaError._QUEUE_FULL:
-                    raise kafka_error(error, self.kafka, f"sending to {topic}")
-            if queued:
-                left = [one for one, error in zip(left, failed, strict=True) if error is not None]
-            self._client.poll(0.05)
-        self._client.poll(0)
+        with self._told(f"sending to {topic}"):
+            while left:
+                left = self._not_queued(topic, left)
+                self._client.poll(0.05 if left else 0)
 
     def flush(self, seconds: float = 60.0) -> None:
         """Return when every record is acknowledged; raise for the first one that is not."""
-        try:
+        with self._told("sending"):
             left = self._client.flush(seconds)
-        except KafkaException as raised:
-            raise kafka_error(raised.args[0], self.kafka, "sending") from raised
         if self._failed:
             error, count = self._failed[0][0], len(self._failed)
             topics = ", ".join(sorted({topic for _, topic in self._failed}))
@@ -141,6 +115,41 @@ class Producer:
     ) -> None:
         self.flush()  # after an error too: what was sent before it is not dropped
 
+    def _queued(self, topic: str, value: bytes | None, key: bytes | None, optional: dict[str, Any]) -> bool:
+        try:
+            self._client.produce(topic, value, key, on_delivery=self._delivered, **optional)
+        except BufferError as error:
+            if not len(self._client):
+                raise DeclarationError(
+                    f"A message to {topic} is larger than the whole queue of the producer.",
+                    code="message-too-large",
+                    remedy="Raise the producer's option queue.buffering.max.kbytes, or send less.",
+                ) from error
+            return False
+        return True
+
+    def _not_queued(self, topic: str, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Queue what there is room for; return the rest."""
+        try:
+            queued = self._client.produce_batch(topic, records, on_delivery=self._delivered)
+        except BufferError:
+            return records
+        if queued == len(records):
+            return []
+        errors = [one.pop("_error", None) for one in records]
+        for error in errors:
+            if isinstance(error, KafkaError) and error.code() != KafkaError._QUEUE_FULL:
+                raise KafkaException(error)
+        return [one for one, error in zip(records, errors, strict=True) if error is not None]
+
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        """The client's errors as ours."""
+        try:
+            yield
+        except (KafkaException, SystemError) as raised:
+            raise kafka_error(_error_of(raised), self.kafka, doing) from raised
+
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed.append((error, message.topic() or ""))
@@ -151,6 +160,17 @@ class Producer:
             known = Topics(self.kafka).partitions(topic)
             self._partitions[topic] = (known, time.monotonic())
         return known
+
+
+def _error_of(raised: KafkaException | SystemError) -> KafkaError:
+    """The client's error; it may call us back with its error set already, and Python then finds two at once."""
+    found: BaseException | None = raised
+    while found is not None and not isinstance(found, KafkaException):
+        found = found.__cause__ or found.__context__
+    if found is None:
+        raise raised
+    error: KafkaError = found.args[0]
+    return error
 
 
 def _real(partition: int, topic: str) -> int:
@@ -230,8 +250,8 @@ class TransactionalProducer(Producer):
     def _commit(self) -> None:
         try:
             self._client.commit_transaction(60.0)
-        except KafkaException as raised:
-            error: KafkaError = raised.args[0]
+        except (KafkaException, SystemError) as raised:
+            error = _error_of(raised)
             if error.txn_requires_abort():
                 self._abort()
                 raise kafka_error(error, self.kafka, "committing; the transaction was aborted") from raised
@@ -244,7 +264,7 @@ class TransactionalProducer(Producer):
             ) from raised
 
     def _abort(self) -> None:
-        with suppress(KafkaException):  # what is fatal is told by the abort
+        with suppress(KafkaException, SystemError):  # what is fatal is told by the abort
             self._client.flush(10.0)  # an abort that overtakes its records fails, or the transaction after it does
         rejected = self._rejected
         try:
@@ -262,8 +282,8 @@ class TransactionalProducer(Producer):
             try:
                 step()
                 return
-            except KafkaException as raised:
-                error: KafkaError = raised.args[0]
+            except (KafkaException, SystemError) as raised:
+                error = _error_of(raised)
                 if error.fatal() or not error.retriable() or time.monotonic() > deadline:
                     raise kafka_error(error, self.kafka, doing) from raised
                 time.sleep(0.2)

@@ -137,6 +137,7 @@ class Running:
     def stop(self) -> None:
         """Stop every query after the batch it is in, and publish the dead rows that are left."""
         self._begun.set()
+        self._over.set()  # who waits for a sink that is away need not wait any longer
         deadline = time.monotonic() + _STOP_SECONDS
         logged = self.context.spark.sparkContext
         for live in self._live.values():
