@@ -32,6 +32,7 @@ class Rig(ABC):
 
     keyed = False
     marked = True
+    atomic = True
     together = False
 
     def __init__(self, context: Context) -> None:
@@ -94,6 +95,19 @@ class KafkaRig(Rig):
 
     def forget(self) -> None:
         Topics(self.context.settings.kafka).delete(f"contract-{self.unique}-q-progress")
+
+
+class KafkaLanesRig(KafkaRig):
+    together = False
+    atomic = False
+
+    def sink(self, name: str = "a") -> BatchSink:
+        return ps.Kafka(self.topic(name), key="id", lanes=3)
+
+    def forget(self) -> None:
+        topic = self.topic("a")
+        for kind in ("progress", "lanes"):
+            Topics(self.context.settings.kafka).delete(f"contract-{self.unique}-q-{topic}-{kind}")
 
 
 class PostgresRig(Rig):
@@ -187,6 +201,7 @@ class DeltaKeyedRig(DeltaRig):
 class OpenSearchRig(Rig):
     keyed = True
     marked = False
+    atomic = False
 
     def sink(self, name: str = "a") -> BatchSink:
         return ps.OpenSearch(f"contract-{self.unique}-{name}", key="id", delete="gone")
@@ -203,6 +218,7 @@ class OpenSearchRig(Rig):
 
 class HttpRig(Rig):
     marked = False
+    atomic = False
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -266,6 +282,7 @@ def _dicts(found: Any) -> list[dict[str, Any]]:
 
 RIGS = {
     "kafka": KafkaRig,
+    "kafka-lanes": KafkaLanesRig,
     "postgres": PostgresRig,
     "postgres-keyed": PostgresKeyedRig,
     "postgres-parallel": PostgresParallelRig,

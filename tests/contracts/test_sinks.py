@@ -21,7 +21,8 @@ def rigs(fits: Callable[[type[Rig]], bool] = lambda rig: True) -> pytest.MarkDec
     return pytest.mark.parametrize("given", [name for name, rig in RIGS.items() if fits(rig)], indirect=True)
 
 
-EVERY, MARKED, KEYED = rigs(), rigs(lambda rig: rig.marked), rigs(lambda rig: rig.keyed)
+EVERY, MARKED = rigs(), rigs(lambda rig: rig.marked)
+ATOMIC, KEYED = rigs(lambda rig: rig.atomic), rigs(lambda rig: rig.keyed)
 
 
 @EVERY
@@ -60,7 +61,7 @@ def test_a_batch_that_comes_again_changes_nothing(given: Given) -> None:
     assert given.names() == ["one", "two"]
 
 
-@MARKED
+@ATOMIC
 def test_what_fails_half_way_is_not_seen(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(batch: Batch, point: str) -> None:
         if point == "all sent":

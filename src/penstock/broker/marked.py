@@ -29,13 +29,14 @@ _SLOW_SECONDS = 1.0
 
 
 class MarkedProducer:
-    """Transactions of one writer, each with a mark in the writer's own compacted topic of one partition."""
+    """Transactions of one writer, each with a mark in a partition of a compacted topic that is the writer's own."""
 
-    def __init__(self, kafka: Kafka, topic: str, key: str, run: str) -> None:
+    def __init__(self, kafka: Kafka, topic: str, key: str, run: str, partition: int = 0) -> None:
         self.kafka = kafka
         self.topic = topic
         self.key = key
         self.run = run
+        self.partition = partition
         self._producer: TransactionalProducer | None = None
         self._mark: dict[str, Any] | None = None
 
@@ -52,7 +53,7 @@ class MarkedProducer:
         try:
             with producer.transaction():
                 yield producer
-                producer.send(self.topic, marked, self.key, partition=0)
+                producer.send(self.topic, marked, self.key, partition=self.partition)
                 producer.flush()
                 began = time.monotonic()
         except BaseException:
@@ -80,9 +81,9 @@ class MarkedProducer:
         if self._producer is None:
             topics = Topics(self.kafka)
             if self.topic not in topics.names():
-                topics.create(self.topic, config={"cleanup.policy": "compact"})
+                topics.create(self.topic, partitions=self.partition + 1, config={"cleanup.policy": "compact"})
             producer = TransactionalProducer(self.kafka, f"penstock-{self.key}", options=_PATIENT)
-            last = fold(self.kafka, self.topic).get(self.key.encode())
+            last = fold(self.kafka, self.topic, partitions=[self.partition]).get(self.key.encode())
             self._mark = last.json() if last else None
             self._producer = producer
         return self._producer

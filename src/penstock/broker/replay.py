@@ -83,10 +83,10 @@ def read(
     return _records(client, kafka, topic, None if live else chosen)
 
 
-def fold(kafka: Kafka, topic: str) -> dict[bytes, Record]:
+def fold(kafka: Kafka, topic: str, *, partitions: list[int] | None = None) -> dict[bytes, Record]:
     """The current state that a keyed topic stands for: the last record of each key, tombstones removing it."""
     state: dict[bytes, Record] = {}
-    for record in read(kafka, topic):
+    for record in read(kafka, topic, partitions=partitions):
         if record.key is None:
             continue
         if record.value is None:

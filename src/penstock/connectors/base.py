@@ -119,6 +119,10 @@ class SinkConnector(Connector):
     exclusive: ClassVar[bool] = True
     realtime: ClassVar[bool] = False
 
+    def honestly(self) -> str:
+        """What a reader sees, in a sentence."""
+        return self.sentence
+
     def takes_changes(self) -> bool:
         """Whether a row may come again with another content, as with emit="changes"."""
         return True

@@ -24,6 +24,7 @@ from penstock.connectors.base import (
 )
 from penstock.connectors.formats import Format, Json, Raw
 from penstock.connectors.frozen import frozen_schema, json_columns
+from penstock.connectors.kafka_lanes import KafkaLanes
 from penstock.connectors.kafka_writer import KafkaWriter
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
     `metadata` names a column for key, headers, topic, partition, offset and timestamp. `options` go to Spark as they
     are, over our own: `{"kafka.max.poll.records": "500"}`. As an exactly-once sink, `group` names a consumer group to
     which the offsets of each batch are committed in the same transaction: its lag then shows in every Kafka tool.
+    `lanes` lets so many producers of Spark's workers write side by side, each with its share of the keys and a
+    transaction of its own: every row exactly once, but after a failure a reader may see part of a batch for a while.
     """
 
     topic: str | tuple[str, ...]
@@ -76,6 +79,7 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
     metadata: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
+    lanes: int = 1
 
     system: ClassVar = "kafka"
     summary: ClassVar = (
@@ -114,6 +118,8 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
             yield (f"start={self.start!r} means nothing.", "Write 'earliest', 'latest', an offset or a datetime.")
         if self.pattern and isinstance(self.start, int | Mapping):
             yield ("A pattern has no offsets to start at.", "Write 'earliest', 'latest' or a datetime.")
+        if not 1 <= self.lanes <= 64 or (self.lanes > 1 and self.group):
+            yield ("lanes must be from 1 to 64, and a group needs one lane.", "Leave lanes out for one.")
         if self.rows_per_batch < 1:
             yield ("rows_per_batch must be at least 1.", "Leave it out for the usual 2,000,000.")
 
@@ -182,16 +188,24 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
         options = {**writing_options(context), **at_once, **self.options, "topic": self.sole_topic}
         return self.encoded(rows).writeStream.format("kafka").options(**options)
 
+    def honestly(self) -> str:
+        """With lanes a batch may be seen in part."""
+        if self.lanes == 1:
+            return self.sentence
+        return "a read_committed reader sees each row once; after a failure it may see part of a batch for a while"
+
     def check(self, rows: DataFrame, context: Context) -> None:
         """There is a key column, and the format takes the others."""
         self.encoded(rows)
 
     def together(self) -> str:
-        """All topics of a query in one transaction."""
-        return "kafka:"
+        """All topics of a query in one transaction, unless one has lanes."""
+        return "kafka:" if self.lanes == 1 else self.target()
 
-    def open(self, opening: Opening) -> KafkaWriter:
+    def open(self, opening: Opening) -> KafkaWriter | KafkaLanes:
         """The transactions of a query."""
+        if self.lanes > 1:
+            return KafkaLanes(opening, opening.sinks[0][0], self)
         return KafkaWriter(opening, [(flow, sink) for flow, sink in opening.sinks if isinstance(sink, Kafka)])
 
     def encoded(self, rows: DataFrame) -> DataFrame:

@@ -193,7 +193,7 @@ def _time(source: Source) -> str:
 def _sentence(sink: Sink) -> str:
     """The guarantee, honestly."""
     if sink.promise == sink.connector.guarantee:
-        return sink.connector.sentence
+        return sink.connector.honestly()
     if sink.promise == "at-most-once":
         return "no row appears twice; after a failure the rows of a batch may be missing"
     return BestEffortSink.sentence
