@@ -19,7 +19,7 @@ from penstock.pipeline.session import open_session
 from penstock.settings import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import penstock as ps
 
@@ -27,16 +27,22 @@ __all__ = ["caught_up", "working"]
 
 
 @contextmanager
-def working(name: str, *, realtime: bool = False) -> Iterator[Context]:
-    """A context with Kafka and Spark, for one bench."""
+def working(
+    name: str,
+    *,
+    realtime: bool = False,
+    services: tuple[str, ...] = ("kafka",),
+    options: Mapping[str, str] | None = None,
+) -> Iterator[Context]:
+    """A context with Kafka (or more) and Spark, for one bench."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         stack = Stack(load(project=folder, profile="local"))
         store = JarStore()
         store.ensure(["spark"], Silent())
         try:
-            stack.up(("kafka",), Silent())
-            spark = open_session(name, store.paths("spark"), realtime=realtime)
+            stack.up(services, Silent())
+            spark = open_session(name, store.paths("spark"), realtime=realtime, options=options)
             yield Context(spark, load(project=folder, profile="local"))
             spark.stop()
         finally:

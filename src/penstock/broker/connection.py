@@ -147,6 +147,12 @@ def kafka_error(error: KafkaError, kafka: Kafka, doing: str) -> PenstockError:
             code="topic-unknown",
             remedy="See `penstock topics list`, or make it with `penstock topics create`.",
         )
+    if name == "TOPIC_ALREADY_EXISTS":
+        return DeclarationError(
+            f"That topic is there already ({doing}).",
+            code="topic-exists",
+            remedy="Choose another name; or change it with `penstock topics alter`.",
+        )
     if name in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"):
         return DeclarationError(
             f"Another producer has taken over this transactional id, or the transaction was open too long ({doing}).",
