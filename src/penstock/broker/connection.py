@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -103,68 +104,11 @@ def java_options(kafka: Kafka) -> tuple[dict[str, str], dict[str, str]]:
 
 def kafka_error(error: KafkaError, kafka: Kafka, doing: str) -> PenstockError:
     """The client's error as one of ours: what failed, and what to do next."""
-    name = error.name()
-    said = error.str()
-    if name in (
-        "_ALL_BROKERS_DOWN",
-        "_TRANSPORT",
-        "_TIMED_OUT",
-        "_RESOLVE",
-        "REQUEST_TIMED_OUT",
-    ):
-        return TransientError(
-            f"Kafka at {kafka.bootstrap} does not answer ({doing}).",
-            code="kafka-away",
-            remedy="Start the local one with `penstock up kafka`, or check the profile's bootstrap and security.",
-        )
-    if name == "_MSG_TIMED_OUT":
-        return TransientError(
-            f"Kafka at {kafka.bootstrap} did not take it in time ({doing}).",
-            code="kafka-away",
-            remedy="Check that it runs and has enough replicas in sync (`penstock topics describe TOPIC`); send again.",
-        )
-    if name in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL"):
-        return SetupError(
-            f"Kafka at {kafka.bootstrap} refuses us ({said}).",
-            code="kafka-refused",
-            remedy="Check username, password and certificates of the profile in penstock.toml.",
-        )
-    if name.endswith("AUTHORIZATION_FAILED"):
-        return SetupError(
-            f"Kafka forbids it ({doing}: {said}).",
-            code="kafka-forbidden",
-            remedy="Ask for that right (an ACL) for the user of this profile.",
-        )
-    if name in ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"):
-        return DeclarationError(
-            f"A message is larger than the topic takes ({doing}).",
-            code="message-too-large",
-            remedy="Raise the topic's limit (`penstock topics alter TOPIC --config max.message.bytes=…`) or send less.",
-        )
-    if name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"):
-        return DeclarationError(
-            f"There is no such topic or partition ({doing}).",
-            code="topic-unknown",
-            remedy="See `penstock topics list`, or make it with `penstock topics create`.",
-        )
-    if name == "TOPIC_ALREADY_EXISTS":
-        return DeclarationError(
-            f"That topic is there already ({doing}).",
-            code="topic-exists",
-            remedy="Choose another name; or change it with `penstock topics alter`.",
-        )
-    if name in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"):
-        return DeclarationError(
-            f"Another producer has taken over this transactional id, or the transaction was open too long ({doing}).",
-            code="producer-fenced",
-            remedy="Let one producer at a time have the id; raise transaction.timeout.ms if it was alone.",
-        )
-    if name == "_STATE":
-        return DeclarationError(
-            f"That belongs to another moment of a transaction ({doing}: {said}).",
-            code="transaction-state",
-            remedy="Send inside `with producer.transaction()`; after a failed commit or abort make a new producer.",
-        )
+    name, said = error.name(), error.str()
+    for names, kind, code, problem, remedy in _ANSWERS:
+        if any(fnmatchcase(name, one) for one in names):
+            told = problem.format(where=kafka.bootstrap, doing=doing, said=said)
+            return kind(told, code=code, remedy=remedy)
     if error.retriable() or name in _BUSY:
         return TransientError(f"Kafka could not do it now ({doing}: {said}).", code="kafka-busy", remedy="Try again.")
     return DeclarationError(
@@ -172,6 +116,73 @@ def kafka_error(error: KafkaError, kafka: Kafka, doing: str) -> PenstockError:
         code=f"kafka-{name.lower()}",
         remedy="Correct what it names.",
     )
+
+
+_ANSWERS: tuple[tuple[tuple[str, ...], type[PenstockError], str, str, str], ...] = (
+    (
+        ("_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE", "REQUEST_TIMED_OUT"),
+        TransientError,
+        "kafka-away",
+        "Kafka at {where} does not answer ({doing}).",
+        "Start the local one with `penstock up kafka`, or check the profile's bootstrap and security.",
+    ),
+    (
+        ("_MSG_TIMED_OUT",),
+        TransientError,
+        "kafka-away",
+        "Kafka at {where} did not take it in time ({doing}).",
+        "Check that it runs and has enough replicas in sync (`penstock topics describe TOPIC`); send again.",
+    ),
+    (
+        ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL"),
+        SetupError,
+        "kafka-refused",
+        "Kafka at {where} refuses us ({said}).",
+        "Check username, password and certificates of the profile in penstock.toml.",
+    ),
+    (
+        ("*AUTHORIZATION_FAILED",),
+        SetupError,
+        "kafka-forbidden",
+        "Kafka forbids it ({doing}: {said}).",
+        "Ask for that right (an ACL) for the user of this profile.",
+    ),
+    (
+        ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"),
+        DeclarationError,
+        "message-too-large",
+        "A message is larger than the topic takes ({doing}).",
+        "Raise the topic's limit (`penstock topics alter TOPIC --config max.message.bytes=…`) or send less.",
+    ),
+    (
+        ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"),
+        DeclarationError,
+        "topic-unknown",
+        "There is no such topic or partition ({doing}).",
+        "See `penstock topics list`, or make it with `penstock topics create`.",
+    ),
+    (
+        ("TOPIC_ALREADY_EXISTS",),
+        DeclarationError,
+        "topic-exists",
+        "That topic is there already ({doing}).",
+        "Choose another name; or change it with `penstock topics alter`.",
+    ),
+    (
+        ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"),
+        DeclarationError,
+        "producer-fenced",
+        "Another producer has taken over this transactional id, or the transaction was open too long ({doing}).",
+        "Let one producer at a time have the id; raise transaction.timeout.ms if it was alone.",
+    ),
+    (
+        ("_STATE",),
+        DeclarationError,
+        "transaction-state",
+        "That belongs to another moment of a transaction ({doing}: {said}).",
+        "Send inside `with producer.transaction()`; after a failed commit or abort make a new producer.",
+    ),
+)
 
 
 def _plain(value: str | Secret) -> str:
