@@ -165,7 +165,7 @@ _ANSWERS: tuple[tuple[tuple[str, ...], type[PenstockError], str, str, str], ...]
         ("TOPIC_ALREADY_EXISTS",),
         DeclarationError,
         "topic-exists",
-        "That topic is there already ({doing}).",
+        "That topic already exists ({doing}).",
         "Choose another name; or change it with `penstock topics alter`.",
     ),
     (
