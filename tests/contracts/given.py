@@ -39,7 +39,8 @@ class Given:
         """As the commit protocol does it: ask, then write."""
         if isinstance(writer, MarkedWriter):
             assert is_due(writer.mark(), batch, "it", adopt=False)
-        return list(writer.write(rows, batch))
+        writer.write(rows, batch)
+        return batch.refused()
 
     def batch(self, number: int, digest: str | None = None) -> Batch:
         return Batch(number, digest or f"{number:015x}", self.folder / f"staged-{uuid.uuid4().hex[:6]}")

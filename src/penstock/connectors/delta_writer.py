@@ -18,11 +18,11 @@ from pyarrow import parquet
 
 from penstock.connectors.lake import DELETED, arrow_schema, keyed, refused_letters, write_parquet
 from penstock.connectors.staged import Staged
-from penstock.connectors.writing import START_OVER, Batch, Letter, Mark, MarkedWriter, Opening
+from penstock.connectors.writing import START_OVER, Batch, Mark, MarkedWriter, Opening
 from penstock.errors import CommitUnknownError, DeclarationError, StateError, TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame
@@ -52,21 +52,21 @@ class DeltaWriter(MarkedWriter):
             self._table = self._load()
             return self._mark(self._table) if self._table is not None else None
 
-    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
         """Write files, then commit them on the table as it was when the mark was read."""
         given = rows[self._flow]
         with self._told():
             table = self._evolved(self._table or self._create(given), given)
             if self._sink.keys:
-                return self._merge(table, given, batch)
+                self._merge(table, given, batch)
+                return
             folder = self._place / f"{batch.number:08}-{uuid.uuid4().hex[:8]}"
-            made = write_parquet(given, str(folder))
+            made = batch.once("files", lambda: write_parquet(given, str(folder)))
             batch.reached("rows staged")
             actions: list[AddAction | RemoveAction] = [self._added(path) for path in made]
             batch.reached("all sent")
             self._append(table, actions, batch)
             batch.reached("transaction committed")
-            return ()
 
     def maintain(self) -> None:
         """Make small files one, remove unneeded ones; now and then."""
@@ -144,9 +144,10 @@ class DeltaWriter(MarkedWriter):
         inside = str(there.relative_to(self._place))
         return AddAction(inside, there.stat().st_size, {}, int(there.stat().st_mtime * 1000), True, stats)
 
-    def _merge(self, table: DeltaTable, rows: DataFrame, batch: Batch) -> list[Letter]:
+    def _merge(self, table: DeltaTable, rows: DataFrame, batch: Batch) -> None:
         keys = self._sink.keys
-        changes = keyed(rows, keys, self._sink.delete, batch)
+        changes = batch.once("keyed", lambda: keyed(rows, keys, self._sink.delete, batch))
+        batch.refuse(refused_letters(self._opening, self._flow, changes.without_key, "delta"))
         staged = Staged(changes.last, batch.folder / f"delta-{uuid.uuid4().hex[:8]}")
         try:
             batch.reached("rows staged")
@@ -171,8 +172,7 @@ class DeltaWriter(MarkedWriter):
             batch.reached("transaction committed")
         finally:
             staged.remove()
-            changes.remove()
-        return refused_letters(self._opening, self._flow, changes.without_key, "delta")
+        changes.remove()
 
     @contextmanager
     def _told(self) -> Iterator[None]:

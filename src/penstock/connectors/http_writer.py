@@ -18,7 +18,7 @@ from penstock.connectors.writing import Batch, Letter, Opening, Writer
 from penstock.errors import TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -41,28 +41,26 @@ class HttpWriter(Writer):
         self._client: httpx.Client | None = None
         self._stopped = threading.Event()
 
-    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
-        """Send every row; what is refused comes back."""
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
+        """Send every row; what is refused is a dead letter."""
         from pyspark.sql import functions as F  # noqa: N812
 
         given = rows[self._flow]
         body = F.to_json(F.struct(*quoted(given.columns))).alias("row")
         key = F.expr(self._sink.key).cast("string") if self._sink.key else F.lit(None).cast("string")
-        staged = Staged(given.select(key.alias("key"), body), batch.folder / "http")
+        staged = batch.once("http", lambda: Staged(given.select(key.alias("key"), body), batch.folder / "http"))
         batch.reached("rows staged")
         self._stopped.clear()
         refused: list[Letter] = []
         keyed = self._keyed(staged, batch)
         self._opened()
-        try:
-            with ThreadPoolExecutor(self._sink.concurrency) as pool:
-                while piece := list(islice(keyed, _PIECE)):
-                    refused += [one for one in pool.map(self._send, piece) if one is not None]
-                    batch.reached("some rows sent")
-        finally:
-            staged.remove()
+        with ThreadPoolExecutor(self._sink.concurrency) as pool:
+            while piece := list(islice(keyed, _PIECE)):
+                refused += [one for one in pool.map(self._send, piece) if one is not None]
+                batch.reached("some rows sent")
+        batch.refuse(refused)
         batch.reached("all sent")
-        return refused
+        staged.remove()
 
     def close(self) -> None:
         """End the connections."""

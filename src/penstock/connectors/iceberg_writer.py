@@ -28,11 +28,11 @@ from sqlalchemy.exc import OperationalError
 
 from penstock.connectors.base import quoted
 from penstock.connectors.lake import DELETED, arrow_schema, keyed, local_path, refused_letters, write_parquet
-from penstock.connectors.writing import START_OVER, Batch, Letter, Mark, MarkedWriter, Opening
+from penstock.connectors.writing import START_OVER, Batch, Mark, MarkedWriter, Opening
 from penstock.errors import CommitUnknownError, DeclarationError, StateError, TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
@@ -78,26 +78,27 @@ class IcebergWriter(MarkedWriter):
             told = self._table.properties.get(self._property)
             return self._rolled_back(self._table) or (Mark(**json.loads(told)) if told else None)
 
-    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
         """Write files, then commit them on the table as it was when the mark was read."""
         given = rows[self._flow]
         with self._told():
             table = self._table or self._create(given)
             folder = f"{table.location()}/data/{batch.number:08}-{uuid.uuid4().hex[:8]}"
             removed: list[DataFile] = []
-            refused: list[Letter] = []
             if self._sink.keys:
-                made, removed, without = self._merged(table, given, folder, batch)
-                refused = refused_letters(self._opening, self._flow, without, "iceberg")
+                changes = batch.once("keyed", lambda: keyed(given, self._sink.keys, self._sink.delete, batch))
+                batch.refuse(refused_letters(self._opening, self._flow, changes.without_key, "iceberg"))
+                made, removed = self._merged(table, changes.last, folder)
             else:
-                made = write_parquet(given, folder)
+                made = batch.once("files", lambda: write_parquet(given, folder))
             batch.reached("rows staged")
             mark = {"next": batch.mark.next, "digest": batch.digest, "run": self._opening.run}
             told = {f"penstock.{name}": str(value) for name, value in mark.items()}
             told["penstock.query"] = self._opening.query_id
             self._commit(table, given, made, removed, told, {self._property: json.dumps(mark)}, batch)
             batch.reached("transaction committed")
-        return refused
+            if self._sink.keys:
+                changes.remove()
 
     def maintain(self) -> None:
         """Make small files one, let old snapshots go; now and then."""
@@ -213,31 +214,24 @@ class IcebergWriter(MarkedWriter):
             for one in parquet_files_to_data_files(table.io, change.table_metadata, paths):
                 snapshot.append_data_file(one)
 
-    def _merged(
-        self, table: Table, rows: DataFrame, folder: str, batch: Batch
-    ) -> tuple[list[str], list[DataFile], list[str]]:
+    def _merged(self, table: Table, last: DataFrame, folder: str) -> tuple[list[str], list[DataFile]]:
         """New files for the rows that change, and for those that shared a file with one; the files they replace."""
         from pyspark.sql import functions as F  # noqa: N812
 
         keys = self._sink.keys
-        changes = keyed(rows, keys, self._sink.delete, batch)
-        last = changes.last
-        try:
-            # Spark sees a path as it reads it; the catalog has it as it was told.
-            candidates = {local_path(one.file.file_path).name: one.file for one in self._near(table, last)}
-            fresh = last.filter(~F.col(DELETED)).drop(DELETED)
-            touched: list[DataFile] = []
-            if candidates:
-                before = self._read(table, list(candidates.values()))
-                name = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -1).alias("__file")
-                hit = before.select(*quoted(keys), name).join(last.select(*quoted(keys)), list(keys), "left_semi")
-                touched = [candidates[row[0]] for row in hit.select("__file").distinct().collect()]
-            if touched:
-                kept = self._read(table, touched).join(last.select(*quoted(keys)), list(keys), "left_anti")
-                fresh = kept.unionByName(fresh, allowMissingColumns=True)
-            return write_parquet(fresh, folder), touched, changes.without_key
-        finally:
-            changes.remove()
+        # Spark sees a path as it reads it; the catalog has it as it was told.
+        candidates = {local_path(one.file.file_path).name: one.file for one in self._near(table, last)}
+        fresh = last.filter(~F.col(DELETED)).drop(DELETED)
+        touched: list[DataFile] = []
+        if candidates:
+            before = self._read(table, list(candidates.values()))
+            name = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -1).alias("__file")
+            hit = before.select(*quoted(keys), name).join(last.select(*quoted(keys)), list(keys), "left_semi")
+            touched = [candidates[row[0]] for row in hit.select("__file").distinct().collect()]
+        if touched:
+            kept = self._read(table, touched).join(last.select(*quoted(keys)), list(keys), "left_anti")
+            fresh = kept.unionByName(fresh, allowMissingColumns=True)
+        return write_parquet(fresh, folder), touched
 
     def _near(self, table: Table, last: DataFrame) -> list[Any]:
         """The files that may have a key of the batch, by the smallest and the largest of the first key column."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from penstock.broker.marked import MarkedProducer
 from penstock.broker.replay import fold
 from penstock.broker.topics import Topics
-from penstock.connectors.writing import Batch, Letter, Mark, MarkedWriter, Opening
+from penstock.connectors.staged import Staged
+from penstock.connectors.writing import Batch, Mark, MarkedWriter, Opening
 from penstock.errors import StateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from penstock.settings import Kafka as Settings
 
 __all__ = ["KafkaLanes"]
+
+_ORDER = "__order"
 
 
 class KafkaLanes(MarkedWriter):
@@ -45,15 +48,18 @@ class KafkaLanes(MarkedWriter):
         found = self._producer.mark()
         return Mark(found["next"], found["digest"], found["run"]) if found else None
 
-    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
         """Let every lane publish its rows, unless it has; then mark the batch."""
         from pyspark.sql import functions as F  # noqa: N812
 
         lanes = self._in_doubt(batch) or self._sink.lanes
         encoded = self._sink.encoded(rows[self._flow])
         key = F.coalesce(F.col("key"), F.col("value")) if "key" in encoded.columns else F.col("value")
+        numbered = encoded.withColumn(_ORDER, F.monotonically_increasing_id())
+        staged = batch.once("lanes", lambda: Staged(numbered, batch.folder / "lanes"))
         lane = F.pmod(F.xxhash64(key), F.lit(lanes)).cast("int")
-        spread = encoded.repartitionById(lanes, lane)
+        kept = encoded.sparkSession.read.schema(numbered.schema).parquet(str(staged.folder))
+        spread = kept.repartitionById(lanes, lane).sortWithinPartitions(_ORDER)
         publish = _publisher(self._kafka, self._sink.sole_topic, self._lanes, self._key, self._run, batch, lanes)
         batch.reached("rows staged")
         spread.mapInArrow(publish, "lane INT").collect()
@@ -61,7 +67,7 @@ class KafkaLanes(MarkedWriter):
         with self._producer.transaction({"next": batch.mark.next, "digest": batch.digest, "lanes": lanes}):
             pass
         batch.reached("transaction committed")
-        return ()
+        staged.remove()
 
     def close(self) -> None:
         """Let go of the producer."""

@@ -8,10 +8,10 @@ from penstock.broker.marked import MarkedProducer
 from penstock.broker.topics import Topics
 from penstock.connectors.letters import envelope, open_dead_letters
 from penstock.connectors.staged import Staged
-from penstock.connectors.writing import Batch, Letter, Mark, MarkedWriter, Opening
+from penstock.connectors.writing import Batch, Mark, MarkedWriter, Opening
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -42,14 +42,14 @@ class KafkaWriter(MarkedWriter):
         found = self._producer.mark()
         return Mark(found["next"], found["digest"], found["run"]) if found else None
 
-    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
         """Stage the rows, then publish them."""
         topics = Topics(self._kafka)
         staged = []
         for number, (flow, sink) in enumerate(self._sinks):
             name = sink.sole_topic
             self._limits[name] = self._limits.get(name) or topics.largest(name) - _OVERHEAD
-            staged.append((flow, name, Staged(sink.encoded(rows[flow]), batch.folder / f"kafka-{number}")))
+            staged.append((flow, name, self._stage(sink.encoded(rows[flow]), batch, number)))
         batch.reached("rows staged")
         with self._producer.transaction({"next": batch.mark.next, "digest": batch.digest}) as producer:
             batch.reached("transaction begun")
@@ -65,11 +65,14 @@ class KafkaWriter(MarkedWriter):
         batch.reached("transaction committed")
         for _, _, part in staged:
             part.remove()
-        return ()
 
     def close(self) -> None:
         """Let go of the producer: the next use fences our own late requests and reads the mark."""
         self._producer.close()
+
+    def _stage(self, encoded: DataFrame, batch: Batch, number: int) -> Staged:
+        name = f"kafka-{number}"
+        return batch.once(name, lambda: Staged(encoded, batch.folder / name))
 
     def _send(self, producer: TransactionalProducer, flow: str, topic: str, piece: pa.RecordBatch) -> None:
         values = _bytes(piece, "value")

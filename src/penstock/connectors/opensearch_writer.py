@@ -17,7 +17,7 @@ from penstock.connectors.writing import Batch, Letter, Opening, Writer
 from penstock.errors import SetupError, TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -51,10 +51,10 @@ class OpenSearchWriter(Writer):
         self._settings = opening.context.settings.opensearch
         self._client: httpx.Client | None = None
 
-    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
-        """Send the last row of each key; what is rejected comes back."""
-        sink = self._sink
-        changes = keyed(rows[self._flow], sink.keys, sink.delete, batch, order=sink.version)
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
+        """Send the last row of each key; what is rejected is a dead letter."""
+        sink, given = self._sink, rows[self._flow]
+        changes = batch.once("keyed", lambda: keyed(given, sink.keys, sink.delete, batch, order=sink.version))
         staged = Staged(self._documents(changes.last), batch.folder / "opensearch")
         batch.reached("rows staged")
         try:
@@ -62,11 +62,11 @@ class OpenSearchWriter(Writer):
             for operations in self._requests(staged):
                 refused += self._sent(operations)
                 batch.reached("some rows sent")
+            batch.refuse(refused)
             batch.reached("all sent")
-            return refused
         finally:
             staged.remove()
-            changes.remove()
+        changes.remove()
 
     def close(self) -> None:
         """End the connections."""

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from penstock.connectors.postgres import Postgres
     from penstock.settings import Postgres as Settings
 
-__all__ = ["DELETED", "Refused", "connect", "copied", "prepared"]
+__all__ = ["DELETED", "ORDER", "SPREAD", "Refused", "connect", "copied", "prepared"]
 
 DELETED = "__deleted"
+ORDER = "__order"
+SPREAD = "__spread"
 _UNESCAPED = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\\\": "\\"}
 
 
@@ -54,7 +56,7 @@ def connect(settings: Settings, database: str | None, name: str) -> psycopg.Conn
 
 
 def prepared(rows: DataFrame, sink: Postgres) -> DataFrame:
-    """Each row as a `line` of COPY; a row that can't be one has `why` and itself as JSON in `row`."""
+    """Each row as a `line` of COPY, numbered; a row that can't be one has `why` and itself as JSON in `row`."""
     from pyspark.sql import functions as F  # noqa: N812
 
     why = F.when(has_zero(rows.schema), F.lit("a text with a zero byte in it"))
@@ -65,8 +67,13 @@ def prepared(rows: DataFrame, sink: Postgres) -> DataFrame:
         deleted = F.coalesce(F.expr(sink.delete), F.lit(False)) if sink.delete else F.lit(False)
         rows = rows.withColumn(DELETED, deleted)
     line = copy_line(rows.schema)
+    spread = F.xxhash64(*quoted(sink.keys)) if sink.keys else F.monotonically_increasing_id()
     return rows.select(
-        F.when(why.isNull(), line).alias("line"), why.alias("why"), F.when(why.isNotNull(), given).alias("row")
+        F.when(why.isNull(), line).alias("line"),
+        why.alias("why"),
+        F.when(why.isNotNull(), given).alias("row"),
+        spread.alias(SPREAD),
+        F.monotonically_increasing_id().alias(ORDER),
     )
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from penstock.connectors.base import quoted
-from penstock.connectors.postgres_copy import DELETED, Refused, connect, copied, prepared
+from penstock.connectors.postgres_copy import DELETED, ORDER, SPREAD, Refused, connect, copied, prepared
 from penstock.connectors.postgres_types import sql_type
 from penstock.connectors.staged import Staged
 from penstock.connectors.writing import START_OVER
@@ -16,19 +15,17 @@ from penstock.errors import DeclarationError, StateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import psycopg
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from penstock.connectors.postgres import Postgres
+    from penstock.connectors.writing import Batch
     from penstock.settings import Postgres as Settings
 
 __all__ = ["Stage"]
-
-_ORDER = "__order"
 
 
 class Stage:
@@ -72,25 +69,25 @@ class Stage:
                 remedy=f"Add it, or leave it out of the flow; the table has {', '.join(sorted(there))}.",
             )
 
-    def ready(self, rows: DataFrame, folder: Path, settings: Settings) -> list[Refused]:
-        """All of Spark's work: lines on disk, or, with several writers, in tables of the database."""
-        if self._sink.writers > 1:
-            return self._poured_by_workers(rows, settings)
-        self._staged = Staged(prepared(rows, self._sink), folder / self._name)
-        return []
+    def ready(self, rows: DataFrame, batch: Batch, settings: Settings) -> list[Refused]:
+        """All of Spark's work: lines on disk and, with several writers, in tables of the database."""
+        self._staged = batch.once(self._name, lambda: Staged(prepared(rows, self._sink), batch.folder / self._name))
+        return self._poured_by_workers(rows.sparkSession, settings) if self._sink.writers > 1 else []
 
     def copied(self) -> Iterator[Refused]:
         """Pour the lines that are on disk into a table of the transaction that is open."""
-        if self._staged is not None:
+        if self._sink.writers == 1 and self._staged is not None:
             _make(self._connection, sql.SQL("TEMP"), self._target, self._parts[0], self._schema.names)
             yield from copied(self._connection, self._parts[0], self._columns, self._staged.pieces())
 
-    def _poured_by_workers(self, rows: DataFrame, settings: Settings) -> list[Refused]:
+    def _poured_by_workers(self, spark: SparkSession, settings: Settings) -> list[Refused]:
         """Lines poured in by several connections of Spark's workers, each into a table of its own."""
         sink, target, columns, name = self._sink, self._target, self._columns, self._name
         names = self._schema.names
-        lines = prepared(rows.repartition(sink.writers, *quoted(sink.keys)) if sink.keys else rows, sink)
-        lines = lines if sink.keys else lines.repartition(sink.writers)
+        assert self._staged is not None
+        lines = (
+            spark.read.parquet(str(self._staged.folder)).repartition(sink.writers, SPREAD).sortWithinPartitions(ORDER)
+        )
 
         def pour(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa
@@ -126,12 +123,15 @@ class Stage:
             )
         for part in self._parts:
             self._connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(part))
+
+    def end(self) -> None:
+        """Give the space of the lines back."""
         if self._staged is not None:
             self._staged.remove()
 
     def _upsert(self, names: sql.Composed, rows: sql.Composed) -> None:
         keys = sql.SQL(", ").join(map(sql.Identifier, self._sink.keys))
-        order, deleted = sql.Identifier(_ORDER), sql.Identifier(DELETED)
+        order, deleted = sql.Identifier(ORDER), sql.Identifier(DELETED)
         last = sql.SQL("SELECT DISTINCT ON ({0}) * FROM ({1}) AS rows ORDER BY {0}, {2} DESC").format(keys, rows, order)
         self._connection.execute(
             sql.SQL("DELETE FROM {} AS kept USING ({}) AS last WHERE last.{} AND {}").format(
@@ -191,6 +191,6 @@ def _make(
             connection.execute(sql.SQL("ALTER TABLE {} DROP COLUMN {}").format(part, sql.Identifier(name)))
     connection.execute(
         sql.SQL("ALTER TABLE {} ADD COLUMN {} boolean, ADD COLUMN {} bigint GENERATED ALWAYS AS IDENTITY").format(
-            part, sql.Identifier(DELETED), sql.Identifier(_ORDER)
+            part, sql.Identifier(DELETED), sql.Identifier(ORDER)
         )
     )

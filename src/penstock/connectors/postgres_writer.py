@@ -19,7 +19,7 @@ from penstock.connectors.writing import START_OVER, Batch, Letter, Mark, MarkedW
 from penstock.errors import CommitUnknownError, DeclarationError, PenstockError, SetupError, StateError, TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -57,7 +57,7 @@ class PostgresWriter(MarkedWriter):
         with self._told("reading the mark"):
             return self._mark(self._open())
 
-    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
         """Copy the rows of every table, merge them, mark the batch, commit."""
         refused: list[Letter] = []
         with self._told("writing"):
@@ -67,7 +67,7 @@ class PostgresWriter(MarkedWriter):
             for flow, sink in self._sinks:
                 stage = Stage(connection, sink, rows[flow].schema, f"{self._opening.query_id[:8]}_{batch.number}")
                 stage.begin(known=known)
-                refused += [self._letter(flow, one) for one in stage.ready(rows[flow], batch.folder, self._settings)]
+                refused += [self._letter(flow, one) for one in stage.ready(rows[flow], batch, self._settings)]
                 stages.append((flow, stage))
             batch.reached("rows staged")
             with connection.transaction():
@@ -82,10 +82,12 @@ class PostgresWriter(MarkedWriter):
                     refused += [self._letter(flow, one) for one in stage.copied()]
                     batch.reached("some rows sent")
                     stage.merge()
+                batch.refuse(refused)
                 self._note(connection, batch)
                 batch.reached("all sent")
         batch.reached("transaction committed")
-        return refused
+        for _, stage in stages:
+            stage.end()
 
     def close(self) -> None:
         """End the connection; an open transaction is rolled back."""

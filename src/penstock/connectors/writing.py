@@ -6,9 +6,12 @@ a mark that fits neither the batch nor the one before it means that the checkpoi
 
 from __future__ import annotations
 
+import json
+import os
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from penstock.errors import StateError
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["START_OVER", "Batch", "Letter", "Mark", "MarkedWriter", "Opening", "Writer", "is_due", "refuse_rival"]
 
 Letter = tuple[str, Any, Any]
+_Made = TypeVar("_Made")
 
 START_OVER = (
     "Bring it back with its rows; or start the query over by removing its folder under .penstock/state/, and what it"
@@ -41,18 +45,55 @@ class Mark:
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of a query: its number, what it was made of, where it may leave files, its dead letters."""
+    """One batch of a query on its way to a sink: its number, what it was made of, where it may leave files.
+
+    `letters` are its dead letters, known when its rows are computed; `ends` is up to where it has read Kafka topics.
+    """
 
     number: int
     digest: str
     folder: Path
+    target: str = "sink"
     ends: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     letters: Callable[[], Iterable[Letter]] = tuple
+    made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def mark(self) -> Mark:
         """What a sink remembers once it has this batch."""
         return Mark(self.number + 1, self.digest)
+
+    def once(self, name: str, make: Callable[[], _Made]) -> _Made:
+        """What Spark computes for this batch: once, also if the sink is tried again, or rows would be counted twice."""
+        if name not in self.made:
+            self.made[name] = make()
+        found: _Made = self.made[name]
+        return found
+
+    def refuse(self, letters: Iterable[Letter]) -> None:
+        """Keep what the sink refuses, on disk, before it marks the batch: a crash must not lose what is refused."""
+        told = [(topic, None if key is None else bytes(key).hex(), value) for topic, key, value in letters]
+        path = self._refusals
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        with fresh.open("w", encoding="utf-8") as out:
+            json.dump({"batch": self.number, "digest": self.digest, "letters": told}, out)
+            out.flush()
+            os.fsync(out.fileno())
+        fresh.replace(path)
+
+    def refused(self) -> list[Letter]:
+        """What the sink has refused of this batch, now or before a crash."""
+        if not self._refusals.exists():
+            return []
+        told = json.loads(self._refusals.read_text(encoding="utf-8"))
+        if (told["batch"], told["digest"]) != (self.number, self.digest):
+            return []
+        return [(topic, None if key is None else bytes.fromhex(key), value) for topic, key, value in told["letters"]]
+
+    @property
+    def _refusals(self) -> Path:
+        return self.folder.with_name("refused") / re.sub(r"[^A-Za-z0-9._-]+", "-", self.target)[:200]
 
     def reached(self, point: str) -> None:
         """A named point of the protocol; nothing happens here, unless a test lets the process die."""
@@ -76,8 +117,8 @@ class Writer(ABC):
     carries_letters: ClassVar[bool] = False
 
     @abstractmethod
-    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
-        """Write the rows of each flow to its sinks; what the outside refuses comes back as dead letters."""
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
+        """Write the rows of each flow to its sinks; what the outside refuses is told by `batch.refuse` before the end."""
 
     def maintain(self) -> None:
         """Tidy up in the sink, if there is something to tidy up; called when little is waiting."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from penstock.pipeline.observed import observed
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -61,6 +61,10 @@ class _Target:
     writer: Writer
     intent: Intent | None
     known: Mark | None = None
+
+    def close(self) -> None:
+        """After any doubt: the next use begins with what the outside remembers."""
+        self.writer.close()
 
 
 class Commit:
@@ -105,30 +109,31 @@ class Commit:
         context = Context(frame.sparkSession, self._build.context.settings)
         targets, letters = self._opened(context)
         record = batch_record(self._folder / "checkpoint", number)
-        refused: list[Letter] = []
-        batch = Batch(
-            number,
-            digest_of(record),
-            self._folder / "staged",
-            kafka_ends(record),
-            lambda: chain(letters.messages(self._told(record)), refused),
-        )
+        batch = Batch(number, digest_of(record), self._folder / "staged", ends=kafka_ends(record))
+        own = {one.name: replace(batch, target=one.name, made={}) for one in targets}
+
+        def refused() -> list[Letter]:
+            return [letter for one in own.values() for letter in one.refused()]
+
         batch.reached("batch begun")
         due = [one for one in targets if self._patiently(one, lambda one=one: self._is_due(one, batch))]  # type: ignore[misc]
-        if not due:
+        if due:
+            rows = self._rows(frame, batch, context, kept)
+        else:
             frame.write.format("noop").mode("overwrite").save()  # the state of this batch must exist all the same
-            return
-        rows = self._rows(frame, batch, context, kept)
         for one in sorted(due, key=lambda one: one.writer.carries_letters):
-            refused += self._patiently(one, lambda one=one: self._write(one, rows, batch))  # type: ignore[misc]
+            given = replace(own[one.name], letters=lambda: chain(letters.messages(self._told(record)), refused()))
+            self._patiently(one, lambda one=one, given=given: self._write(one, rows, given))  # type: ignore[misc]
             batch.reached(f"{one.name} written")
         if not any(one.writer.carries_letters for one in targets):
-            letters.publish(self._told(record), refused)
+            self._patiently(letters, lambda: letters.publish(self._told(record), refused()))
         batch.reached("all written")
-        shutil.rmtree(batch.folder, ignore_errors=True)
+        for folder in (batch.folder, batch.folder.with_name("refused")):
+            shutil.rmtree(folder, ignore_errors=True)
         if self.behind < _LITTLE:
             for one in targets:
-                self._patiently(one, one.writer.maintain)
+                with suppress(TransientError, CommitUnknownError):  # another time
+                    one.writer.maintain()
 
     def _is_due(self, target: _Target, batch: Batch) -> bool:
         if target.intent is not None:
@@ -140,25 +145,20 @@ class Commit:
             refuse_rival(mark, target.known, self._terms.run, target.name)
         return is_due(mark, batch, target.name, adopt=self._terms.adopt)
 
-    def _write(self, target: _Target, rows: dict[str, DataFrame], batch: Batch) -> Iterable[Letter]:
+    def _write(self, target: _Target, rows: dict[str, DataFrame], batch: Batch) -> None:
         if target.intent is not None:
-            return self._write_at_most_once(target, target.intent, rows, batch)
-        if not self._is_due(target, batch):  # the outcome of a try before was unknown, and it was written
-            return ()
-        refused = target.writer.write(rows, batch)
-        target.known = batch.mark
-        return refused
+            self._write_at_most_once(target, target.intent, rows, batch)
+        elif self._is_due(target, batch):  # else the outcome of a try before was unknown, and it was written
+            target.writer.write(rows, batch)
+        target.known = replace(batch.mark, run=self._terms.run)
 
-    def _write_at_most_once(
-        self, target: _Target, intent: Intent, rows: dict[str, DataFrame], batch: Batch
-    ) -> Iterable[Letter]:
+    def _write_at_most_once(self, target: _Target, intent: Intent, rows: dict[str, DataFrame], batch: Batch) -> None:
         if intent.is_doubtful(batch.number):
-            refused = [self._not_again(sink, batch) for sink in target.sinks]
+            batch.refuse([self._not_again(sink, batch) for sink in target.sinks])
         else:
             intent.note(batch.number, "begun")
-            refused = list(target.writer.write(rows, batch))
+            target.writer.write(rows, batch)
         intent.note(batch.number, "ended")
-        return refused
 
     def _not_again(self, sink: Sink, batch: Batch) -> Letter:
         """A letter for a batch that may have been sent in part, and is not sent again because nobody asked for that."""
@@ -167,7 +167,7 @@ class Commit:
         key, letter = envelope(pipeline, sink.flow, "at most once", said, {})
         return dead_letters(pipeline), key, letter
 
-    def _patiently(self, target: _Target, step: Callable[[], Any]) -> Any:
+    def _patiently(self, target: _Target | DeadLetters, step: Callable[[], Any]) -> Any:
         """Try again, ever later, while the outside is away."""
         waited, pause = 0.0, 0.5
         while True:
@@ -176,7 +176,7 @@ class Commit:
                 self.waits_for = None
                 return done
             except (TransientError, CommitUnknownError) as error:
-                target.writer.close()
+                target.close()
                 self.waits_for = f"{target.name}: {error.problem}"
                 if waited > _PATIENCE_SECONDS or self._terms.over.wait(pause):
                     raise

@@ -54,7 +54,12 @@ class DeadLetters:
                 count += 1
         return count
 
-    def reopen(self) -> None:
+    @property
+    def name(self) -> str:
+        """Where they go."""
+        return f"kafka:{self.plan.dead_letters}"
+
+    def close(self) -> None:
         """After any doubt: the next publication begins with a new producer and what the topic says."""
         self._producer.close()
 

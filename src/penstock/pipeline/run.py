@@ -272,7 +272,7 @@ class Running:
                 told = error if isinstance(error, PenstockError) else explained(error, live.query)
                 if tries == _TRIES or not isinstance(told, TransientError | CommitUnknownError):
                     raise told from error
-                live.letters.reopen()
+                live.letters.close()
                 self._over.wait(min(2.0**tries, 30.0))
 
     def _move_time(self) -> None:

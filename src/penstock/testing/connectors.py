@@ -17,10 +17,10 @@ from penstock.connectors.base import (
     TableConnector,
 )
 from penstock.connectors.memory import Memory
-from penstock.connectors.writing import Batch, Letter, Writer
+from penstock.connectors.writing import Batch, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pyspark.sql import DataFrame
 
@@ -96,11 +96,10 @@ class Keeping(Writer):
     def __init__(self, sinks: list[tuple[str, KeptRows]]) -> None:
         self._sinks = sinks
 
-    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> Iterable[Letter]:
+    def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
         """Collect one batch."""
         for flow, sink in self._sinks:
             sink.batches[batch.number] = [plain(row.asDict(recursive=True)) for row in rows[flow].collect()]
-        return ()
 
     def close(self) -> None:
         """Nothing is held."""
