@@ -16,16 +16,20 @@ from penstock.broker.connection import client_options, connect
 from penstock.broker.producer import TransactionalProducer
 from penstock.broker.replay import fold
 from penstock.broker.topics import Topics
+from penstock.errors import CommitUnknownError, DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from penstock.settings import Kafka
 
-__all__ = ["MarkedProducer"]
+__all__ = ["COMPACTED", "MarkedProducer"]
 
 _PATIENT = {"transaction.timeout.ms": 900_000}  # as long as a broker allows: a large batch is published in one
 _SLOW_SECONDS = 1.0
+_FINAL = ("producer-fenced", "topic-unknown", "message-too-large", "partition-unknown")
+# Small segments: only those that are closed are compacted, and all of it is read at an opening.
+COMPACTED = {"cleanup.policy": "compact", "segment.ms": "3600000", "segment.bytes": str(1 << 20)}
 
 
 class MarkedProducer:
@@ -56,6 +60,13 @@ class MarkedProducer:
                 producer.send(self.topic, marked, self.key, partition=self.partition)
                 producer.flush()
                 began = time.monotonic()
+        except DeclarationError as error:
+            self._producer = None
+            if error.code not in _FINAL:  # the client's own words for a transaction that can't go on
+                raise CommitUnknownError(
+                    f"A transaction was not taken: {error.problem}", code="commit-unknown", remedy="It is tried again."
+                ) from error
+            raise
         except BaseException:
             self._producer = None
             raise
@@ -81,8 +92,10 @@ class MarkedProducer:
         if self._producer is None:
             topics = Topics(self.kafka)
             if self.topic not in topics.names():
-                topics.create(self.topic, partitions=self.partition + 1, config={"cleanup.policy": "compact"})
-            producer = TransactionalProducer(self.kafka, f"penstock-{self.key}", options=_PATIENT)
+                topics.create(self.topic, partitions=self.partition + 1, config=COMPACTED)
+            producer = TransactionalProducer(
+                self.kafka, f"penstock-{self.key}", options={**_PATIENT, **client_options(self.kafka)}
+            )
             last = fold(self.kafka, self.topic, partitions=[self.partition]).get(self.key.encode())
             self._mark = last.json() if last else None
             self._producer = producer

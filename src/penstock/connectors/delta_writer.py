@@ -6,6 +6,7 @@ The mark is three application transactions of the table: the batch that comes ne
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from contextlib import contextmanager
@@ -108,11 +109,24 @@ class DeltaWriter(MarkedWriter):
 
     def _evolved(self, table: DeltaTable, rows: DataFrame) -> DeltaTable:
         """Add the columns that the flow has gained."""
-        known = {one.name for one in table.schema().fields}
+        if table.metadata().partition_columns:
+            raise DeclarationError(
+                f"Delta table {self._sink.table} has partitions, which this sink can't write.",
+                code="delta-partitions",
+                remedy="Write to a table without partitions.",
+            )
+        known = {one.name: one.type for one in table.schema().fields}
         wanted = Schema.from_arrow(arrow_schema(rows.schema))
+        for one in wanted.fields:
+            if one.name in known and known[one.name] != one.type:
+                raise DeclarationError(
+                    f"Column {one.name!r} of Delta table {self._sink.table} is {known[one.name]}, not {one.type}.",
+                    code="delta-refused",
+                    remedy="Cast it in the flow, or give the column another name.",
+                )
         gained = [one for one in wanted.fields if one.name not in known]
         if gained:
-            table.alter.add_columns(gained)
+            table.alter.add_columns(gained, commit_properties=CommitProperties(max_commit_retries=0))
         return table
 
     def _names(self) -> tuple[str, str, str]:
@@ -174,6 +188,13 @@ class DeltaWriter(MarkedWriter):
             staged.remove()
         changes.remove()
 
+    def _refused(self, error: Exception) -> DeclarationError:
+        return DeclarationError(
+            f"Delta table {self._sink.table} does not take it ({_said(error)}).",
+            code="delta-refused",
+            remedy="Correct the flow's columns, or the table.",
+        )
+
     @contextmanager
     def _told(self) -> Iterator[None]:
         """What `deltalake` says, as one of our errors."""
@@ -181,6 +202,8 @@ class DeltaWriter(MarkedWriter):
         try:
             yield
         except CommitFailedError as error:
+            if not re.search(r"conflict|attempt|concurrent|already exists", str(error), re.IGNORECASE):
+                raise self._refused(error) from error
             raise CommitUnknownError(
                 f"The commit to Delta table {name} was not taken ({_said(error)}).",
                 code="delta-moved",
@@ -193,11 +216,7 @@ class DeltaWriter(MarkedWriter):
                 remedy=START_OVER,
             ) from error
         except (SchemaMismatchError, DeltaError) as error:
-            raise DeclarationError(
-                f"Delta table {name} does not take it ({_said(error)}).",
-                code="delta-refused",
-                remedy="Correct the flow's columns, or the table.",
-            ) from error
+            raise self._refused(error) from error
         except OSError as error:
             raise TransientError(
                 f"Delta table {name} can't be reached ({_said(error)}).", code="delta-away", remedy="Check its folder."

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -15,7 +17,7 @@ from penstock.connectors.base import quoted
 from penstock.connectors.letters import dead_letters, envelope
 from penstock.connectors.staged import Staged
 from penstock.connectors.writing import Batch, Letter, Opening, Writer
-from penstock.errors import TransientError
+from penstock.errors import DeclarationError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,6 +31,8 @@ __all__ = ["HttpWriter"]
 _TRIES = 6
 _PIECE = 1_000
 _LONGEST_WAIT = 30.0
+_NOT_HERE = (401, 403, 404, 405, 407)
+_HEADER = re.compile(r"[\x21-\x7e]+")
 
 
 class HttpWriter(Writer):
@@ -40,6 +44,7 @@ class HttpWriter(Writer):
         self._sink = sink
         self._client: httpx.Client | None = None
         self._stopped = threading.Event()
+        self._once = opening.guarantee == "at-most-once"
 
     def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
         """Send every row; what is refused is a dead letter."""
@@ -74,7 +79,7 @@ class HttpWriter(Writer):
         for piece in staged.pieces(_PIECE):
             for key, row in zip(piece.column("key").to_pylist(), piece.column("row").to_pylist(), strict=True):
                 if key is not None:
-                    yield key, row
+                    yield key if _HEADER.fullmatch(key) else hashlib.sha256(key.encode()).hexdigest(), row
                     continue
                 content = hashlib.sha256(row.encode()).digest()
                 seen[content] += 1
@@ -84,7 +89,7 @@ class HttpWriter(Writer):
     def _send(self, item: tuple[str, str]) -> Letter | None:
         key, row = item
         said = ""
-        for tries in range(_TRIES):
+        for tries in range(1 if self._once else _TRIES):
             wait = min(0.2 * 2**tries, _LONGEST_WAIT)
             try:
                 answer = self._opened().request(
@@ -93,9 +98,11 @@ class HttpWriter(Writer):
             except httpx.HTTPError as error:
                 said = type(error).__name__
             else:
-                if answer.status_code < 400:
+                if answer.status_code < 300:
                     return None
                 said = f"{answer.status_code} {answer.reason_phrase}"
+                if answer.status_code in _NOT_HERE or answer.status_code < 400:
+                    raise self._misdirected(answer)
                 if answer.status_code < 500 and answer.status_code not in (408, 425, 429):
                     return self._letter(key, row, f"{said}: {answer.text[:300]}")
                 wait = min(_seconds(answer.headers.get("Retry-After")) or wait, _LONGEST_WAIT)
@@ -106,6 +113,16 @@ class HttpWriter(Writer):
             f"The service at {self._sink.target()[5:]} does not take rows ({said}).",
             code="http-away",
             remedy="It is tried again, with the same keys.",
+        )
+
+    def _misdirected(self, answer: httpx.Response) -> DeclarationError:
+        """An answer that is not about the row."""
+        where = answer.headers.get("Location", "")
+        return DeclarationError(
+            f"The service at {self._sink.target()[5:]} answers {answer.status_code} {answer.reason_phrase}"
+            f"{f', it is at {urlsplit(where).hostname} now' if where else ''}.",
+            code="http-misdirected",
+            remedy="Correct the address, or the headers that let us in.",
         )
 
     def _letter(self, key: str, row: str, said: str) -> Letter:

@@ -20,9 +20,12 @@ from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    ServerError,
+    ServiceUnavailableError,
     TableAlreadyExistsError,
+    TooManyRequestsError,
 )
-from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from sqlalchemy.exc import OperationalError
 
@@ -114,7 +117,8 @@ class IcebergWriter(MarkedWriter):
         table = self._load()
         if table is None:
             return 0
-        small = [one.file for one in table.scan().plan_files() if one.file.file_size_in_bytes < _SMALL]
+        planned = [one for one in table.scan().plan_files() if not one.delete_files]  # deletes of another engine stay
+        small = [one.file for one in planned if one.file.file_size_in_bytes < _SMALL]
         if len(small) < self._sink.compact_at:
             return 0
         read = self._read(table, small)
@@ -150,6 +154,18 @@ class IcebergWriter(MarkedWriter):
             table = self._opened().load_table(self._sink.table)
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+        if not table.location().startswith(("file:", "/")):
+            raise DeclarationError(
+                f"Iceberg table {self._sink.table} lies at {table.location()}, where the driver can't look.",
+                code="iceberg-elsewhere",
+                remedy="Use a warehouse on a disk that driver and executors share.",
+            )
+        if table.spec().fields:
+            raise DeclarationError(
+                f"Iceberg table {self._sink.table} has partitions, which this sink can't write.",
+                code="iceberg-partitions",
+                remedy="Write to a table without partitions.",
+            )
         # Only in this object: a commit that finds another before it must fail, so that the mark is looked at again.
         table.metadata.properties["commit.retry.num-retries"] = "0"
         return table
@@ -242,8 +258,10 @@ class IcebergWriter(MarkedWriter):
         low, high = last.agg(F.min(column), F.max(column)).collect()[0]
         if low is None:
             return []
-        bounded = isinstance(low, int | str) and not isinstance(low, bool)
-        wanted = f"{first} >= {low!r} AND {first} <= {high!r}" if bounded else AlwaysTrue()
+        wanted: BooleanExpression = AlwaysTrue()
+        if isinstance(low, int | str) and not isinstance(low, bool) and "." not in first:
+            at_least, at_most = GreaterThanOrEqual(first, low), LessThanOrEqual(first, high)  # type: ignore[arg-type,call-arg]
+            wanted = And(at_least, at_most)
         found = list(table.scan(row_filter=wanted).plan_files())
         if any(one.delete_files for one in found):
             raise StateError(
@@ -266,10 +284,13 @@ class IcebergWriter(MarkedWriter):
         ours = [one for one in table.snapshots() if _of(one, "penstock.query") == self._opening.query_id]
         if not ours:
             return None
-        here, at = set(), table.current_snapshot()
-        while at is not None:
-            here.add(at.snapshot_id)
-            at = table.snapshot_by_id(at.parent_snapshot_id) if at.parent_snapshot_id else None
+        parents = {one.snapshot_id: one.parent_snapshot_id for one in table.snapshots()}
+        current = table.current_snapshot()
+        here: set[int] = set()
+        at = current.snapshot_id if current else None
+        while at is not None and at in parents:
+            here.add(at)
+            at = parents[at]
         kept = [one for one in ours if one.snapshot_id in here]
         if len(kept) == len(ours):
             return None
@@ -290,7 +311,7 @@ class IcebergWriter(MarkedWriter):
                 code="iceberg-moved",
                 remedy="It is looked at and tried again.",
             ) from error
-        except (OperationalError, OSError) as error:
+        except (OperationalError, OSError, ServerError, ServiceUnavailableError, TooManyRequestsError) as error:
             raise TransientError(
                 f"The catalog of Iceberg table {name} does not answer ({str(error).splitlines()[0]}).",
                 code="iceberg-away",

@@ -7,14 +7,15 @@ batch had is in their marks: one that is written again has as many as before, wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.broker.marked import MarkedProducer
+from penstock.broker.marked import COMPACTED, MarkedProducer
 from penstock.broker.replay import fold
 from penstock.broker.topics import Topics
+from penstock.connectors.in_workers import as_text, raise_first
 from penstock.connectors.staged import Staged
 from penstock.connectors.writing import Batch, Mark, MarkedWriter, Opening
-from penstock.errors import StateError
+from penstock.errors import PenstockError, StateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,6 +33,8 @@ _ORDER = "__order"
 
 class KafkaLanes(MarkedWriter):
     """Publishes from Spark's workers; the mark of the whole batch comes when all lanes are through."""
+
+    in_one_step: ClassVar = False
 
     def __init__(self, opening: Opening, flow: str, sink: Kafka) -> None:
         self._kafka = opening.context.settings.kafka
@@ -62,7 +65,7 @@ class KafkaLanes(MarkedWriter):
         spread = kept.repartitionById(lanes, lane).sortWithinPartitions(_ORDER)
         publish = _publisher(self._kafka, self._sink.sole_topic, self._lanes, self._key, self._run, batch, lanes)
         batch.reached("rows staged")
-        spread.mapInArrow(publish, "lane INT").collect()
+        raise_first(row["error"] for row in spread.mapInArrow(publish, "error STRING").collect())
         batch.reached("all sent")
         with self._producer.transaction({"next": batch.mark.next, "digest": batch.digest, "lanes": lanes}):
             pass
@@ -77,10 +80,11 @@ class KafkaLanes(MarkedWriter):
         """How many lanes this batch had when it was written in part; also makes room for the marks."""
         topics = Topics(self._kafka)
         if self._lanes not in topics.names():
-            topics.create(self._lanes, partitions=self._sink.lanes, config={"cleanup.policy": "compact"})
+            topics.create(self._lanes, partitions=self._sink.lanes, config=COMPACTED)
         elif topics.partitions(self._lanes) < self._sink.lanes:
             topics.add_partitions(self._lanes, self._sink.lanes)
-        marks = [record.json() for record in fold(self._kafka, self._lanes).values()]
+        ours = f"{self._key}-".encode()
+        marks = [one.json() for key, one in fold(self._kafka, self._lanes).items() if key.startswith(ours)]
         return next((int(mark["lanes"]) for mark in marks if mark["next"] == batch.mark.next), None)
 
 
@@ -88,7 +92,7 @@ def _publisher(kafka: Settings, topic: str, marks: str, key: str, run: str, batc
     """What a worker does with the rows of its lane."""
     number, digest = batch.number, batch.digest
 
-    def publish(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def publish(pieces: Iterator[pa.RecordBatch]) -> None:
         import pyarrow as pa
         from pyspark import TaskContext
 
@@ -97,13 +101,16 @@ def _publisher(kafka: Settings, topic: str, marks: str, key: str, run: str, batc
         lane = context.partitionId()
         producer = MarkedProducer(kafka, marks, f"{key}-{lane}", run, lane)
         mark = producer.mark()
-        if mark is not None and mark["next"] > number + 1:
+        done = mark is not None and mark["next"] == number + 1
+        if mark is not None and (
+            mark["next"] > number + 1 or (done and (mark["digest"], mark["lanes"]) != (digest, lanes))
+        ):
             raise StateError(
-                f"Lane {lane} of {topic} has batch {mark['next'] - 1} already.",
+                f"Lane {lane} of {topic} has batch {mark['next'] - 1} already, with other rows.",
                 code="mark-ahead",
                 remedy="The checkpoint was rolled back, or copied.",
             )
-        if mark is None or mark["next"] <= number:
+        if not done:
             with producer.transaction({"next": number + 1, "digest": digest, "lanes": lanes}) as open_producer:
                 for piece in pieces:
                     values = piece.column("value").cast(pa.binary()).to_pylist()
@@ -113,6 +120,15 @@ def _publisher(kafka: Settings, topic: str, marks: str, key: str, run: str, batc
         else:
             for _ in pieces:  # every row is looked at, so that the state of the batch is complete
                 pass
-        yield pa.RecordBatch.from_pydict({"lane": [lane]}, schema=pa.schema([("lane", pa.int32())]))
 
-    return publish
+    def told(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        try:
+            publish(pieces)
+            error = None
+        except PenstockError as raised:
+            error = as_text(raised)
+        yield pa.RecordBatch.from_pydict({"error": [error]}, schema=pa.schema([("error", pa.string())]))
+
+    return told

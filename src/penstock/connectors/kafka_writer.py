@@ -78,7 +78,8 @@ class KafkaWriter(MarkedWriter):
         values = _bytes(piece, "value")
         keys = _bytes(piece, "key") if "key" in piece.schema.names else [None] * len(values)
         limit = self._limits[topic]
-        refused = {at for at, one in enumerate(values) if one and len(one) > limit and _compressed(one) > limit}
+        sizes = [len(value or b"") + len(key or b"") for key, value in zip(keys, values, strict=True)]
+        refused = {at for at, size in enumerate(sizes) if size > limit and _compressed(values[at] or b"") > limit}
         for at in sorted(refused):
             said = f"{len(values[at] or b'')} bytes are more than topic {topic} takes"
             origin = {"key": keys[at], "value": values[at]}

@@ -33,8 +33,8 @@ __all__ = [
     "write_parquet",
 ]
 
-DELETED = "__deleted"
-_ORDER = "__order"
+DELETED = "__penstock_deleted"
+_ORDER = "__penstock_order"
 _UNKNOWN = ("void", "interval", "variant")
 
 

@@ -13,8 +13,8 @@ from penstock.connectors.base import quoted
 from penstock.connectors.lake import DELETED, keyed, refused_letters
 from penstock.connectors.letters import dead_letters, envelope
 from penstock.connectors.staged import Staged
-from penstock.connectors.writing import Batch, Letter, Opening, Writer
-from penstock.errors import SetupError, TransientError
+from penstock.connectors.writing import START_OVER, Batch, Letter, Opening, Writer
+from penstock.errors import SetupError, StateError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -117,10 +117,14 @@ class OpenSearchWriter(Writer):
             answer = self._ask("POST", f"/{self._sink.index}/_bulk", b"".join(one.lines for one in operations))
             busy = []
             for one, told in zip(operations, answer["items"], strict=True):
-                (result,) = told.values()
+                ((verb, result),) = told.items()
                 status = result["status"]
                 if status in _BUSY:
                     busy.append(one)
+                elif status == 404 and verb != "delete":
+                    raise StateError(
+                        f"Index {self._sink.index} is not there any more.", code="index-gone", remedy=START_OVER
+                    )
                 elif status >= 300 and status not in (404, 409):  # gone already, or newer already
                     refused.append(self._letter(one, result.get("error", {})))
             operations = busy

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from penstock.connectors.base import quoted
 from penstock.connectors.postgres_types import copy_line, has_zero
+from penstock.errors import CommitUnknownError, PenstockError, SetupError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from penstock.connectors.postgres import Postgres
     from penstock.settings import Postgres as Settings
 
-__all__ = ["DELETED", "ORDER", "SPREAD", "Refused", "connect", "copied", "prepared"]
+__all__ = ["DELETED", "ORDER", "SPREAD", "Refused", "away", "connect", "copied", "prepared", "said"]
 
-DELETED = "__deleted"
-ORDER = "__order"
-SPREAD = "__spread"
+DELETED = "__penstock_deleted"
+ORDER = "__penstock_order"
+SPREAD = "__penstock_spread"
 _UNESCAPED = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\\\": "\\"}
 
 
@@ -120,3 +121,30 @@ def _unescaped(field: str) -> str | None:
         made.append(_UNESCAPED.get(pair, field[at]))
         at += 2 if pair in _UNESCAPED else 1
     return "".join(made)
+
+
+def away(error: psycopg.Error, where: str, doing: str) -> PenstockError:
+    """An error of the connection as one of ours."""
+    told = said(error)
+    if any(sign in told for sign in ("authentication failed", "no password supplied", "does not exist", "pg_hba.conf")):
+        return SetupError(
+            f"PostgreSQL at {where} refuses us ({told}).",
+            code="postgres-refused-us",
+            remedy="Check user, password and database of the profile in penstock.toml.",
+        )
+    if doing == "writing":
+        return CommitUnknownError(
+            f"PostgreSQL at {where} went away while a batch was written ({told}).",
+            code="postgres-away",
+            remedy="It is tried again; what the mark says decides.",
+        )
+    return TransientError(
+        f"PostgreSQL at {where} does not answer ({told}).",
+        code="postgres-away",
+        remedy="Start the local one with `penstock up postgres`, or check the profile.",
+    )
+
+
+def said(error: psycopg.Error) -> str:
+    """What the database says, in a line."""
+    return (error.diag.message_primary or str(error)).strip().splitlines()[0]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from psycopg import sql
 
-from penstock.connectors.postgres_copy import DELETED, ORDER, SPREAD, Refused, connect, copied, prepared
+from penstock.connectors.in_workers import as_text, raise_first
+from penstock.connectors.postgres_copy import DELETED, ORDER, SPREAD, Refused, away, connect, copied, prepared
 from penstock.connectors.postgres_types import sql_type
 from penstock.connectors.staged import Staged
 from penstock.connectors.writing import START_OVER
@@ -16,7 +18,6 @@ from penstock.errors import DeclarationError, StateError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import psycopg
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -95,17 +96,23 @@ class Stage:
 
             context = TaskContext.get()
             assert context is not None
-            part = sql.Identifier(f"{name}_{context.partitionId()}")
-            with connect(settings, sink.database, f"{name}-writer") as own, own.transaction():
-                own.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(part))
-                _make(own, sql.SQL("UNLOGGED"), target, part, names)
-                found = list(copied(own, part, columns, pieces))
-            part_number = context.partitionId()
-            told = [(part_number, None, None), *((part_number, one.row, one.why) for one in found)]
-            schema = pa.schema([("part", pa.int32()), ("row", pa.string()), ("why", pa.string())])
+            number, error = context.partitionId(), None
+            part = sql.Identifier(f"{name}_{number}")
+            found: list[Refused] = []
+            try:
+                with connect(settings, sink.database, f"{name}-writer") as own, own.transaction():
+                    own.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(part))
+                    _make(own, sql.SQL("UNLOGGED"), target, part, names)
+                    found = list(copied(own, part, columns, pieces))
+            except psycopg.OperationalError as raised:
+                error = as_text(away(raised, settings.url, "reading the mark"))
+            told = [(number, None, None, error), *((number, one.row, one.why, None) for one in found)]
+            kinds = [("part", pa.int32()), ("row", pa.string()), ("why", pa.string()), ("error", pa.string())]
+            schema = pa.schema(kinds)
             yield pa.RecordBatch.from_pylist([dict(zip(schema.names, one, strict=True)) for one in told], schema)
 
-        told = lines.mapInArrow(pour, "part INT, row STRING, why STRING").collect()
+        told = lines.mapInArrow(pour, "part INT, row STRING, why STRING, error STRING").collect()
+        raise_first(one["error"] for one in told)
         self._parts = [sql.Identifier(f"{name}_{part}") for part in sorted({one["part"] for one in told})]
         return [Refused(one["row"], one["why"]) for one in told if one["why"] is not None]
 

@@ -13,10 +13,10 @@ import psycopg
 from psycopg import errors
 
 from penstock.connectors.letters import dead_letters, envelope
-from penstock.connectors.postgres_copy import connect
+from penstock.connectors.postgres_copy import away, connect, said
 from penstock.connectors.postgres_stage import Stage
 from penstock.connectors.writing import START_OVER, Batch, Letter, Mark, MarkedWriter, Opening
-from penstock.errors import CommitUnknownError, DeclarationError, PenstockError, SetupError, StateError, TransientError
+from penstock.errors import CommitUnknownError, DeclarationError, PenstockError, SetupError, StateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -150,47 +150,28 @@ class PostgresWriter(MarkedWriter):
         except PenstockError:
             raise
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            raise _away(error, where, doing) from error
+            if (error.sqlstate or "").startswith("54"):  # a limit of the database, such as the length of a key
+                raise _refused(error, where, doing) from error
+            raise away(error, where, doing) from error
         except errors.UndefinedTable as error:
             raise StateError(
-                f"A table is not there any more ({_said(error)}).",
+                f"A table is not there any more ({said(error)}).",
                 code="table-gone",
                 remedy=START_OVER,
             ) from error
         except errors.InsufficientPrivilege as error:
             raise SetupError(
-                f"PostgreSQL at {where} forbids it ({_said(error)}).",
+                f"PostgreSQL at {where} forbids it ({said(error)}).",
                 code="postgres-forbidden",
                 remedy="Grant that right to the user of this profile.",
             ) from error
         except psycopg.Error as error:
-            raise DeclarationError(
-                f"PostgreSQL at {where} does not take it ({doing}: {_said(error)}).",
-                code="postgres-refused",
-                remedy="Correct the flow's columns, or the table.",
-            ) from error
+            raise _refused(error, where, doing) from error
 
 
-def _away(error: psycopg.Error, where: str, doing: str) -> PenstockError:
-    said = _said(error)
-    if "authentication failed" in said or "no password supplied" in said:
-        return SetupError(
-            f"PostgreSQL at {where} refuses us ({said}).",
-            code="postgres-refused-us",
-            remedy="Check user and password of the profile in penstock.toml.",
-        )
-    if doing == "writing":
-        return CommitUnknownError(
-            f"PostgreSQL at {where} went away while a batch was written ({said}).",
-            code="postgres-away",
-            remedy="It is tried again; what the mark says decides.",
-        )
-    return TransientError(
-        f"PostgreSQL at {where} does not answer ({said}).",
-        code="postgres-away",
-        remedy="Start the local one with `penstock up postgres`, or check the profile.",
+def _refused(error: psycopg.Error, where: str, doing: str) -> DeclarationError:
+    return DeclarationError(
+        f"PostgreSQL at {where} does not take it ({doing}: {said(error)}).",
+        code="postgres-refused",
+        remedy="Correct the flow's columns, or the table.",
     )
-
-
-def _said(error: psycopg.Error) -> str:
-    return (error.diag.message_primary or str(error)).strip().splitlines()[0]

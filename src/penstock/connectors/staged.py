@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    from pyarrow import parquet
     from pyspark.sql import DataFrame
 
 __all__ = ["Staged"]
 
 _PIECE = 20_000
+_PIECE_BYTES = 32 << 20
 
 
 class Staged:
@@ -34,7 +36,7 @@ class Staged:
 
         for path in sorted(self.folder.glob("part-*.parquet")):
             with parquet.ParquetFile(path) as file:
-                yield from file.iter_batches(size)
+                yield from file.iter_batches(min(size, _rows_in_memory(file)))
 
     def reader(self) -> pa.RecordBatchReader:
         """The rows as a stream of Arrow."""
@@ -48,3 +50,10 @@ class Staged:
     def remove(self) -> None:
         """Give the space back."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _rows_in_memory(file: parquet.ParquetFile) -> int:
+    """How many rows of a file are held at once: fewer if they are large."""
+    told = file.metadata
+    size = sum(told.row_group(number).total_byte_size for number in range(told.num_row_groups))
+    return max(1, int(_PIECE_BYTES * told.num_rows // max(size, 1)))

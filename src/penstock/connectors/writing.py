@@ -109,16 +109,18 @@ class Opening:
     query_id: str
     run: str
     sinks: tuple[tuple[str, BatchSink], ...]
+    guarantee: str = "exactly-once"
 
 
 class Writer(ABC):
     """Writes the batches of one query to the sinks that are written together."""
 
     carries_letters: ClassVar[bool] = False
+    in_one_step: ClassVar[bool] = False  # else a batch that comes again must have the very same rows
 
     @abstractmethod
     def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
-        """Write the rows of each flow to its sinks; what the outside refuses is told by `batch.refuse` before the end."""
+        """Write the rows of each flow to its sinks; what the outside refuses goes to `batch.refuse` before the end."""
 
     def maintain(self) -> None:
         """Tidy up in the sink, if there is something to tidy up; called when little is waiting."""
@@ -131,6 +133,8 @@ class Writer(ABC):
 
 class MarkedWriter(Writer):
     """A writer whose sink remembers what it was given."""
+
+    in_one_step: ClassVar[bool] = True
 
     @abstractmethod
     def mark(self) -> Mark | None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.connectors.base import BatchSink, Context, IdempotentSink
 from penstock.connectors.letters import dead_letters, envelope
@@ -67,6 +68,9 @@ class _Target:
         self.writer.close()
 
 
+_Given = TypeVar("_Given", _Target, "DeadLetters")
+
+
 class Commit:
     """Writes each batch of a query to all its sinks, and remembers what the stages after the root counted."""
 
@@ -116,17 +120,21 @@ class Commit:
             return [letter for one in own.values() for letter in one.refused()]
 
         batch.reached("batch begun")
-        due = [one for one in targets if self._patiently(one, lambda one=one: self._is_due(one, batch))]  # type: ignore[misc]
+        due = [one for one in targets if self._may_be_due(one, batch)]
         if due:
             rows = self._rows(frame, batch, context, kept)
         else:
             frame.write.format("noop").mode("overwrite").save()  # the state of this batch must exist all the same
-        for one in sorted(due, key=lambda one: one.writer.carries_letters):
-            given = replace(own[one.name], letters=lambda: chain(letters.messages(self._told(record)), refused()))
-            self._patiently(one, lambda one=one, given=given: self._write(one, rows, given))  # type: ignore[misc]
+
+        def write(one: _Target) -> None:
+            said = replace(own[one.name], letters=lambda: chain(letters.messages(self._told(record)), refused()))
+            self._write(one, rows, said)
             batch.reached(f"{one.name} written")
+
+        self._each_patiently([one for one in due if not one.writer.carries_letters], write)
+        self._each_patiently([one for one in due if one.writer.carries_letters], write)
         if not any(one.writer.carries_letters for one in targets):
-            self._patiently(letters, lambda: letters.publish(self._told(record), refused()))
+            self._each_patiently([letters], lambda one: one.publish(self._told(record), refused()))
         batch.reached("all written")
         for folder in (batch.folder, batch.folder.with_name("refused")):
             shutil.rmtree(folder, ignore_errors=True)
@@ -167,20 +175,32 @@ class Commit:
         key, letter = envelope(pipeline, sink.flow, "at most once", said, {})
         return dead_letters(pipeline), key, letter
 
-    def _patiently(self, target: _Target | DeadLetters, step: Callable[[], Any]) -> Any:
-        """Try again, ever later, while the outside is away."""
-        waited, pause = 0.0, 0.5
-        while True:
-            try:
-                done = step()
-                self.waits_for = None
-                return done
-            except (TransientError, CommitUnknownError) as error:
-                target.close()
-                self.waits_for = f"{target.name}: {error.problem}"
-                if waited > _PATIENCE_SECONDS or self._terms.over.wait(pause):
-                    raise
-                waited, pause = waited + pause, min(pause * 2, _LONGEST_WAIT)
+    def _may_be_due(self, target: _Target, batch: Batch) -> bool:
+        """Whether a sink wants the batch; one that does not answer may."""
+        try:
+            return self._is_due(target, batch)
+        except (TransientError, CommitUnknownError):
+            target.close()
+            return True
+
+    def _each_patiently(self, left: list[_Given], step: Callable[[_Given], Any]) -> None:
+        """Do a step for each; those that are away come again, ever later, while the others go on."""
+        began, pause = time.monotonic(), 0.5
+        while left:
+            away: list[_Given] = []
+            for one in left:
+                try:
+                    step(one)
+                except (TransientError, CommitUnknownError) as error:
+                    one.close()
+                    away.append(one)
+                    self.waits_for = f"{one.name}: {error.problem}"
+                    trouble = error
+            left = away
+            if left and (time.monotonic() - began > _PATIENCE_SECONDS or self._terms.over.wait(pause)):
+                raise trouble
+            pause = min(pause * 2, _LONGEST_WAIT)
+        self.waits_for = None
 
     def _opened(self, context: Context) -> tuple[list[_Target], DeadLetters]:
         """The writers, opened by the id that Spark has noted in the checkpoint: never by a name alone."""
@@ -197,7 +217,9 @@ class Commit:
 
     def _target(self, sinks: list[Sink], context: Context) -> _Target:
         pairs = tuple((one.flow, one.connector) for one in sinks if isinstance(one.connector, BatchSink))
-        opening = Opening(context, self._build.graph.name, self._query.name, self._query_id, self._terms.run, pairs)
+        opening = Opening(
+            context, self._build.graph.name, self._query.name, self._query_id, self._terms.run, pairs, sinks[0].promise
+        )
         name = ", ".join(one.connector.target() for one in sinks)
         careful = sinks[0].promise == "at-most-once" and isinstance(sinks[0].connector, IdempotentSink)
         intent = Intent(self._folder / "intents", name) if careful else None
@@ -214,7 +236,7 @@ class Commit:
         """The rows of each flow that has a sink, computed once if they are needed more than once."""
         flows = dict.fromkeys(sink.flow for sink in self._query.sinks)
         assert self._targets is not None
-        if len(self._targets) < 2:
+        if len(self._targets) < 2 and self._targets[0].writer.in_one_step:
             several = len(self._query.sinks) > 1 or list(flows) != [self._query.root]
             return self._made(_kept(frame, kept) if several else frame, batch.number, context, kept)
         return self._staged(frame, batch, context, kept, list(flows))

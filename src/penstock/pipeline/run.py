@@ -233,11 +233,15 @@ class Running:
             if live.stream.isActive or error is None:
                 continue
             told = live.commit.failure or explained(error, live.query)
-            if not isinstance(told, TransientError) or live.tries >= _TRIES:
+            if not isinstance(told, TransientError | CommitUnknownError) or live.tries >= _TRIES:
                 raise told
-            time.sleep(min(2.0**live.tries, 30.0))
+            self._over.wait(min(2.0**live.tries, 30.0))
             live.tries += 1
-            live.start(self._trigger)
+            live.commit.failure = None
+            try:
+                live.start(self._trigger)
+            except TransientError:  # the next look tries again
+                continue
 
     def _await_records(self) -> None:
         """Spark tells of a batch a moment after its end: wait for the records of the last ones."""

@@ -146,9 +146,9 @@ def sinks(pipeline: Pipeline) -> None:
     """No two sinks write one target, none writes what is read, and none promises more than it can give."""
     seen: dict[str, Place] = {}
     for source in pipeline.sources:
-        for target in (f"kafka:{pipeline.name}-dead-letters", f"kafka:{pipeline.name}-dead-letters-progress"):
+        for target in (f"kafka:{pipeline.name}-{end}" for end in _own_topics(pipeline)):
             if source.connector.reads(target):
-                remedy = "Read other topics: a dead letter would come in again for ever."
+                remedy = "Read other topics: what we note there would come in again for ever."
                 raise _wrong(
                     source.place, f"Source {source.name!r} reads {target}, which this pipeline writes.", remedy
                 )
@@ -165,6 +165,14 @@ def sinks(pipeline: Pipeline) -> None:
         seen[target] = sink.place
         for problem, remedy in _promises(sink):
             raise _wrong(sink.place, problem, remedy)
+
+
+def _own_topics(pipeline: Pipeline) -> Iterator[str]:
+    """How the topics end that a pipeline makes for itself; queries are named after sources, flows, or by the user."""
+    yield "dead-letters"
+    names = [*(one.name for one in pipeline.sources), *(one.name for one in pipeline.flows)]
+    for name in (*names, *(one.query for one in pipeline.sinks if one.query)):
+        yield f"{name}-progress"
 
 
 def _promises(sink: Sink) -> Iterator[tuple[str, str]]:
