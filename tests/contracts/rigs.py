@@ -210,7 +210,7 @@ class OpenSearchRig(Rig):
         base = f"{self.context.settings.opensearch.url}/contract-{self.unique}-{name}"
         httpx.post(f"{base}/_refresh")
         found = httpx.get(f"{base}/_search?size=1000").json()
-        return [one["_source"] for one in found["hits"]["hits"]]
+        return [one["_source"] for one in found.get("hits", {"hits": []})["hits"]]
 
     def forget(self) -> None:
         """It remembers nothing but the documents."""

@@ -53,7 +53,7 @@ import penstock as ps
 from pyspark.sql import functions as F
 
 chaos = ps.Pipeline("{name}")
-chaos.source("numbers", ps.Kafka("{name}-in", format=ps.Json("n LONG, k LONG, at TIMESTAMP"), rows_per_batch=120),
+chaos.source("numbers", ps.Kafka("{name}-in", format=ps.Json("n LONG, k LONG, at TIMESTAMP"), rows_per_batch=300),
              time=ps.EventTime("at", delay="10 seconds", future=None))
 
 @chaos.flow(expect={{"not a seventh": "n % 100 != 7"}})
