@@ -10,7 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.connectors.iceberg_writer import open_catalog
-from penstock.errors import StateError
+from penstock.errors import DeclarationError, StateError
 
 if TYPE_CHECKING:
     from penstock.connectors.base import BatchSink
@@ -109,3 +109,25 @@ def test_a_table_that_is_rolled_back_is_noticed(given: Given) -> None:
     assert given.names() == ["row 0"]
     with pytest.raises(StateError, match="rows between are missing"):
         given.write(writer, {"a": given.frame((3, "row 3"))}, given.batch(3))
+
+
+@KEYED
+def test_keys_with_odd_signs_have_one_row(given: Given) -> None:
+    keys = ["it's", 'a "quote"', "back\\slash", "tab\t", "nb\u00a0sp", "ü"]
+    sink: BatchSink
+    name = given.rig.sink().table  # type: ignore[attr-defined]
+    sink = ps.Iceberg(name, key="na me") if isinstance(given.rig.sink(), ps.Iceberg) else ps.Delta(name, key="na me")
+    writer = given.opened(sink=sink)
+    for number in range(2):
+        rows = given.context.spark.createDataFrame([(key, number) for key in keys], "`na me` STRING, n INT")
+        given.write(writer, {"a": rows}, given.batch(number))
+    assert {row["na me"]: row["n"] for row in given.rig.rows()} == dict.fromkeys(keys, 1)
+    assert len(given.rig.rows()) == len(keys)
+
+
+@pytest.mark.parametrize("given", ["delta"], indirect=True)
+def test_a_column_of_another_type_is_refused(given: Given) -> None:
+    writer = given.opened()
+    given.write(writer, {"a": given.frame((1, "one"))}, given.batch(0))
+    with pytest.raises(DeclarationError, match="Column 'name' of Delta table"):
+        given.write(writer, {"a": given.frame((2, "2")).selectExpr("id", "id AS name", "gone")}, given.batch(1))

@@ -109,3 +109,12 @@ def test_addresses_and_secrets(given: Given, monkeypatch: pytest.MonkeyPatch) ->
     assert sink.target() == "http:http://host:99/path"
     monkeypatch.setenv("TOKEN", "canary")
     assert "canary" not in str(sink.headers)
+
+
+@HTTP
+def test_a_service_that_is_elsewhere_is_told_and_takes_nothing(given: Given) -> None:
+    for status in (301, 401, 404):
+        service(given).service.answers = {"one": [status]}
+        with pytest.raises(DeclarationError, match=f"answers {status}"):
+            given.write(given.opened(), {"a": given.frame((1, "one"))}, given.batch(0))
+    assert given.names() == []

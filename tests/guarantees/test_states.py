@@ -15,6 +15,7 @@ import pytest
 
 import penstock as ps
 from penstock.broker import Producer, Topics, read
+from penstock.connectors.writing import Batch
 from penstock.errors import PenstockError, StateError
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import Running, start
@@ -275,3 +276,29 @@ def test_a_row_too_large_for_the_topic_is_a_letter(context: Context, topic: Call
     (letter,) = copy.letters()
     assert (letter["rule"], letter["stage"]) == ("too large", "same")
     assert '"n":0' in letter["value"]
+
+
+def test_a_crash_after_a_sinks_commit_loses_no_letter(
+    context: Context, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = f"refusing_{uuid.uuid4().hex[:6]}"
+    with psycopg.connect(context.settings.postgres.url, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE {table} (n bigint CHECK (n <> 3), text text)")
+    copy = Copy(context, topic, ps.Postgres(table))
+    with Producer(copy.kafka) as producer:
+        producer.send(copy.source, "no json")
+    copy.send()
+    died: list[str] = []
+
+    def dying(batch: Batch, point: str) -> None:
+        if point.endswith(" written") and point != "all written" and not died:
+            died.append(point)
+            raise RuntimeError("as if the process died here")
+
+    monkeypatch.setattr(Batch, "reached", dying)
+    copy.run()
+    assert died == [f"postgres:{table} written"]
+    assert sorted(letter["rule"] for letter in copy.letters()) == ["decode", "refused by postgres"]
+    with psycopg.connect(context.settings.postgres.url) as connection:
+        found = [row[0] for row in connection.execute(f"SELECT n FROM {table}")]
+    assert sorted(found) == [0, 1, 2, 4]
