@@ -205,6 +205,7 @@ def test_a_sink_that_is_away_holds_nobody_up_for_good(
     running = copy.begin()
     try:
         wait_until(lambda: service.calls.total() > 20, 60, "the service is asked, and is away")
+        wait_until(lambda: "does not take rows" in running.waits().get("numbers", ""), 60, "it says what it waits for")
         copy.send(20)
         service.answers.clear()
         wait_until(lambda: len(service.taken) == 40, 90, "the service has all rows")

@@ -6,6 +6,8 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from penstock.cli.render import show, working
 
 if TYPE_CHECKING:
@@ -61,8 +63,13 @@ class Recent:
 def _lines(running: Running, over: Callable[[], bool], *, quiet: bool) -> None:
     from penstock.pipeline.progress import behind
 
+    told: dict[str, str] = {}
     with working(quiet=quiet) as progress:
         while not over():
+            for name, said in running.waits().items():
+                if told.get(name) != said:
+                    click.echo(f"{name} waits for {said}", err=True)
+            told = running.waits()
             for name, last in running.latest.items():
                 waiting = behind(last)
                 note = f"batch {last['batch']}, {last['rows_per_second']:.0f} rows/s, {waiting} behind"
@@ -80,9 +87,9 @@ def _table(running: Running, recent: Recent, over: Callable[[], bool]) -> None:
         ended = False
         while not ended:
             ended = over()
-            live.update(
-                Group(_drawn(running, most, console.width), Text(f"\n{recent.text()}" if recent.text() else ""))
-            )
+            waits = "".join(f"\n{name} waits for {said}" for name, said in running.waits().items())
+            below = Text(f"\n{recent.text()}" if recent.text() else "")
+            live.update(Group(_drawn(running, most, console.width), Text(waits, style="yellow"), below))
 
 
 def _drawn(running: Running, most: dict[str, int], width: int) -> Table:

@@ -87,6 +87,10 @@ class Running:
         names = ("batches", "rows", "dead", "late")
         return {query: {name: live.totals[name] for name in names} for query, live in self._live.items()}
 
+    def waits(self) -> dict[str, str]:
+        """The queries that wait for a sink that is away, with what it says."""
+        return {name: said for name, live in self._live.items() if (said := live.commit.waits_for)}
+
     def tick(self, moment: Any) -> None:
         """Move the time of every source that takes ticks."""
         for live in self._live.values():
