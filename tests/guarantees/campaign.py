@@ -142,7 +142,7 @@ class Campaign:
     def die_at_random(self) -> None:
         """Run until some batches are through, then kill it whatever it does."""
         self.send()
-        before, aim = self.batches(), self.chance.randint(1, 4)
+        before, aim = self.batches(), self.chance.randint(1, 2)
         driver = self.start()
         self._await(lambda: self.batches() >= before + aim, driver)
         time.sleep(self.chance.random() * 0.5)
