@@ -1,7 +1,6 @@
 """Kafka and nothing above it."""
 
 from penstock.broker.consumer import Consumer
-from penstock.broker.marked import MarkedProducer
 from penstock.broker.partitions import java_partition, murmur2, partition_by
 from penstock.broker.producer import Producer, TransactionalProducer
 from penstock.broker.record import Record
@@ -12,7 +11,6 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "Consumer",
-    "MarkedProducer",
     "Producer",
     "Record",
     "Start",
