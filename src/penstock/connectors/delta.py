@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.connectors.base import Context, TransactionalSink
+from penstock.connectors.keyed import KeyedSink
 from penstock.connectors.lake import check_columns, local_path
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ __all__ = ["Delta"]
 
 
 @dataclass(frozen=True)
-class Delta(TransactionalSink):
+class Delta(KeyedSink, TransactionalSink):
     """One table, a path or a name below the warehouse of the settings; made from the flow's columns if not there.
 
     Without a `key` rows are appended. With one (a column, or several) a row takes the place of the one with its key,
@@ -43,11 +44,6 @@ class Delta(TransactionalSink):
         """The table."""
         return f"delta:{self.table}"
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The key columns."""
-        return (self.key,) if isinstance(self.key, str) else tuple(self.key or ())
-
     def place(self, context: Context) -> Path:
         """The folder of the table."""
         named = local_path(self.table)
@@ -55,20 +51,16 @@ class Delta(TransactionalSink):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Places that are none, deletes without a key."""
+        yield from super().problems()
         if not self.table.strip() or "://" in self.table.removeprefix("file://"):
             yield f"{self.table!r} is not a folder.", "Write a path that driver and executors see."
-        if self.delete and not self.keys:
-            yield "A row can only be deleted by a key.", "Name it: key='id'."
         if self.compact_at < 2:
             yield "compact_at must be at least 2.", "Leave it out for 50."
 
-    def takes_changes(self) -> bool:
-        """Only by a key."""
-        return bool(self.keys)
-
     def check(self, rows: DataFrame, context: Context) -> None:
         """Every column has a type there."""
-        check_columns(rows, self.keys, self.delete)
+        check_columns(rows)
+        self.check_key(rows)
 
     def open(self, opening: Opening) -> DeltaWriter:
         """The commits of one table."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,9 +16,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchEr
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import parquet
 
-from penstock.connectors.lake import DELETED, arrow_schema, keyed, refused_letters, write_parquet
+from penstock.connectors.lake import DELETED, LakeWriter, arrow_schema, keyed, refused_letters, write_parquet
 from penstock.connectors.staged import Staged
-from penstock.connectors.writing import START_OVER, Batch, Mark, MarkedWriter, Opening
+from penstock.connectors.writing import START_OVER, Batch, Mark, Opening
 from penstock.errors import CommitUnknownError, DeclarationError, StateError, TransientError
 
 if TYPE_CHECKING:
@@ -33,10 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["DeltaWriter"]
 
 _SMALL = 32 << 20
-_EVERY_SECONDS = 60.0
 
 
-class DeltaWriter(MarkedWriter):
+class DeltaWriter(LakeWriter):
     """The commits of one query to one table."""
 
     def __init__(self, opening: Opening, flow: str, sink: Delta) -> None:
@@ -45,7 +43,7 @@ class DeltaWriter(MarkedWriter):
         self._sink = sink
         self._place: Path = sink.place(opening.context)
         self._table: DeltaTable | None = None
-        self._maintained = time.monotonic()
+        super().__init__()
 
     def mark(self) -> Mark | None:
         """What the newest version of the table says."""
@@ -68,15 +66,6 @@ class DeltaWriter(MarkedWriter):
             batch.reached("all sent")
             self._append(table, actions, batch)
             batch.reached("transaction committed")
-
-    def maintain(self) -> None:
-        """Make small files one, remove unneeded ones; now and then."""
-        if time.monotonic() - self._maintained < _EVERY_SECONDS:
-            return
-        self._maintained = time.monotonic()
-        with self._told():
-            self.compact()
-            self.expire()
 
     def compact(self) -> int:
         """Make small files one, if there are enough of them; return how many there were."""

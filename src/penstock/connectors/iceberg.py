@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.connectors.base import Context, TransactionalSink
+from penstock.connectors.keyed import KeyedSink
 from penstock.connectors.lake import check_columns
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ __all__ = ["Iceberg"]
 
 
 @dataclass(frozen=True)
-class Iceberg(TransactionalSink):
+class Iceberg(KeyedSink, TransactionalSink):
     """One table, `namespace.name`, in the catalog of the settings; made from the flow's columns if it is not there.
 
     Without a `key` rows are appended. With one (a column, or several) a row takes the place of the one with its key,
@@ -43,27 +44,18 @@ class Iceberg(TransactionalSink):
         """The table."""
         return f"iceberg:{self.table}"
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The key columns."""
-        return (self.key,) if isinstance(self.key, str) else tuple(self.key or ())
-
     def problems(self) -> Iterator[tuple[str, str]]:
         """Names without a namespace, deletes without a key."""
+        yield from super().problems()
         if not re.fullmatch(r"\w+(\.\w+)+", self.table):
             yield f"{self.table!r} is not a table's name.", "Write namespace.name."
-        if self.delete and not self.keys:
-            yield "A row can only be deleted by a key.", "Name it: key='id'."
         if self.compact_at < 2:
             yield "compact_at must be at least 2.", "Leave it out for 50."
 
-    def takes_changes(self) -> bool:
-        """Only by a key."""
-        return bool(self.keys)
-
     def check(self, rows: DataFrame, context: Context) -> None:
         """Every column has a type there."""
-        check_columns(rows, self.keys, self.delete)
+        check_columns(rows)
+        self.check_key(rows)
 
     def open(self, opening: Opening) -> IcebergWriter:
         """The commits of one table."""

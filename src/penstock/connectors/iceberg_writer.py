@@ -6,7 +6,6 @@ The mark lies in the table's properties, so that it outlives the snapshot, and i
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -30,8 +29,16 @@ from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from sqlalchemy.exc import OperationalError
 
 from penstock.connectors.base import quoted
-from penstock.connectors.lake import DELETED, arrow_schema, keyed, local_path, refused_letters, write_parquet
-from penstock.connectors.writing import START_OVER, Batch, Mark, MarkedWriter, Opening
+from penstock.connectors.lake import (
+    DELETED,
+    LakeWriter,
+    arrow_schema,
+    keyed,
+    local_path,
+    refused_letters,
+    write_parquet,
+)
+from penstock.connectors.writing import START_OVER, Batch, Mark, Opening
 from penstock.errors import CommitUnknownError, DeclarationError, StateError, TransientError
 
 if TYPE_CHECKING:
@@ -47,7 +54,6 @@ if TYPE_CHECKING:
 __all__ = ["IcebergWriter", "open_catalog"]
 
 _SMALL = 32 << 20
-_EVERY_SECONDS = 60.0
 
 
 def open_catalog(lake: Lake) -> Catalog:
@@ -60,7 +66,7 @@ def open_catalog(lake: Lake) -> Catalog:
     return load_catalog("penstock", **{"warehouse": f"file://{place}", **options})
 
 
-class IcebergWriter(MarkedWriter):
+class IcebergWriter(LakeWriter):
     """The commits of one query to one table."""
 
     def __init__(self, opening: Opening, flow: str, sink: Iceberg) -> None:
@@ -70,7 +76,7 @@ class IcebergWriter(MarkedWriter):
         self._property = f"penstock.mark.{opening.query_id}"
         self._catalog: Catalog | None = None
         self._table: Table | None = None
-        self._maintained = time.monotonic()
+        super().__init__()
 
     def mark(self) -> Mark | None:
         """What the table says; a table that was rolled back says what its snapshot says."""
@@ -102,15 +108,6 @@ class IcebergWriter(MarkedWriter):
             batch.reached("transaction committed")
             if self._sink.keys:
                 changes.remove()
-
-    def maintain(self) -> None:
-        """Make small files one, let old snapshots go; now and then."""
-        if time.monotonic() - self._maintained < _EVERY_SECONDS:
-            return
-        self._maintained = time.monotonic()
-        with self._told():
-            self.compact()
-            self.expire()
 
     def compact(self) -> int:
         """Make small files one, if there are enough of them; return how many there were."""

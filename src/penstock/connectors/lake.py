@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import time
 import uuid
+from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.connectors.base import quoted
 from penstock.connectors.letters import dead_letters, envelope
+from penstock.connectors.writing import MarkedWriter
 from penstock.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DELETED",
     "Keyed",
+    "LakeWriter",
     "arrow_schema",
     "check_columns",
     "data_files",
@@ -35,11 +40,12 @@ __all__ = [
 
 DELETED = "__penstock_deleted"
 _ORDER = "__penstock_order"
+_EVERY_SECONDS = 60.0
 _UNKNOWN = ("void", "interval", "variant")
 
 
-def check_columns(rows: DataFrame, keys: tuple[str, ...], delete: str | None) -> None:
-    """Every column has a type in a table of files, every key column is there and can be compared."""
+def check_columns(rows: DataFrame) -> None:
+    """Every column has a type in a table of files."""
     for one in rows.schema.fields:
         if unknown := next((kind for kind in _kinds(one.dataType) if kind.startswith(_UNKNOWN)), None):
             raise DeclarationError(
@@ -47,14 +53,6 @@ def check_columns(rows: DataFrame, keys: tuple[str, ...], delete: str | None) ->
                 code="type-unknown",
                 remedy="Cast it in the flow.",
             )
-    if missing := set(keys) - set(rows.columns):
-        raise DeclarationError(
-            f"The key column {sorted(missing)[0]!r} is not in the flow.",
-            code="key-missing",
-            remedy="Name one of its columns.",
-        )
-    if delete:
-        rows.filter(delete)
 
 
 def _kinds(kind: DataType) -> Iterator[str]:
@@ -97,6 +95,34 @@ def data_files(folder: str) -> list[str]:
 def local_path(place: str) -> Path:
     """A place on a disk that the driver sees."""
     return Path(place.removeprefix("file://").removeprefix("file:"))
+
+
+class LakeWriter(MarkedWriter):
+    """A writer whose table must be tidied up now and then."""
+
+    def __init__(self) -> None:
+        self._tidied = time.monotonic()
+
+    def maintain(self) -> None:
+        """Make small files one, let old ones go; at most once a minute."""
+        if time.monotonic() - self._tidied < _EVERY_SECONDS:
+            return
+        self._tidied = time.monotonic()
+        with self._told():
+            self.compact()
+            self.expire()
+
+    @abstractmethod
+    def compact(self) -> int:
+        """Make small files one, if there are enough of them; return how many there were."""
+
+    @abstractmethod
+    def expire(self) -> int:
+        """Let go of what is old enough; return how many files."""
+
+    @abstractmethod
+    def _told(self) -> AbstractContextManager[None]:
+        """What the library says, as one of our errors."""
 
 
 @dataclass(frozen=True)

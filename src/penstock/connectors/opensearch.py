@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.base import Context, IdempotentSink
+from penstock.connectors.keyed import KeyedSink
 from penstock.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ __all__ = ["OpenSearch"]
 
 
 @dataclass(frozen=True)
-class OpenSearch(IdempotentSink):
+class OpenSearch(KeyedSink, IdempotentSink):
     """One index of documents; the `key` (a column, or several) is the id of a document.
 
     `version` is a SQL expression for the position of a row in its source, a whole number: `version="kafka.offset"`. A
@@ -43,11 +44,6 @@ class OpenSearch(IdempotentSink):
         """The index."""
         return f"opensearch:{self.index}"
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The key columns."""
-        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
-
     def problems(self) -> Iterator[tuple[str, str]]:
         """Names that an index can't have."""
         if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,254}", self.index):
@@ -57,14 +53,7 @@ class OpenSearch(IdempotentSink):
 
     def check(self, rows: DataFrame, context: Context) -> None:
         """The key columns are there, the version is a number."""
-        if missing := set(self.keys) - set(rows.columns):
-            raise DeclarationError(
-                f"The key column {sorted(missing)[0]!r} is not in the flow.",
-                code="key-missing",
-                remedy="Name one of its columns.",
-            )
-        if self.delete:
-            rows.filter(self.delete)
+        self.check_key(rows)
         if self.version:
             kind = rows.selectExpr(f"{self.version} AS version").schema[0].dataType.simpleString()
             if kind not in ("bigint", "int", "smallint", "tinyint"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.connectors.base import Context, TransactionalSink
+from penstock.connectors.keyed import KeyedSink
 from penstock.connectors.postgres_types import sql_type
 from penstock.errors import DeclarationError
 
@@ -24,7 +25,7 @@ _NAME = re.compile(r"[^\x00\"]{1,63}")
 
 
 @dataclass(frozen=True)
-class Postgres(TransactionalSink):
+class Postgres(KeyedSink, TransactionalSink):
     """One table, `name` or `schema.name`, in the database of the profile (or another one of the same server).
 
     Without a `key` rows are appended. With one (a column, or several) a row takes the place of the one with its key,
@@ -53,27 +54,17 @@ class Postgres(TransactionalSink):
         """Schema and name."""
         return tuple(self.table.split("."))
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The key columns."""
-        return (self.key,) if isinstance(self.key, str) else tuple(self.key or ())
-
     def together(self) -> str:
         """All tables of one database in one transaction."""
         return f"postgres:{self.database or ''}"
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Names that PostgreSQL can't have, deletes without a key."""
+        yield from super().problems()
         if len(self.path) > 2 or not all(_NAME.fullmatch(part) for part in self.path):
             yield f"{self.table!r} is not a table's name.", "Write name or schema.name."
-        if self.delete and not self.keys:
-            yield "A row can only be deleted by a key.", "Name it: key='id'."
         if self.writers < 1:
             yield "writers must be at least 1.", "Leave it out for one."
-
-    def takes_changes(self) -> bool:
-        """Only by a key."""
-        return bool(self.keys)
 
     def check(self, rows: DataFrame, context: Context) -> None:
         """Every column has a type there, every key column is one of them."""
@@ -85,14 +76,7 @@ class Postgres(TransactionalSink):
                     code="column-name",
                     remedy="Rename it in the flow: at most 63 bytes.",
                 )
-        if missing := set(self.keys) - set(rows.columns):
-            raise DeclarationError(
-                f"The key column {sorted(missing)[0]!r} is not in the flow.",
-                code="key-missing",
-                remedy="Name one of its columns.",
-            )
-        if self.delete:
-            rows.filter(self.delete)
+        self.check_key(rows)
 
     def open(self, opening: Opening) -> PostgresWriter:
         """One connection for all tables of a query."""
