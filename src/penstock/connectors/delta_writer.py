@@ -16,7 +16,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchEr
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import parquet
 
-from penstock.connectors.lake import DELETED, LakeWriter, arrow_schema, keyed, refused_letters, write_parquet
+from penstock.connectors.keyed import DELETED, keyed, refused_letters
+from penstock.connectors.lake import LakeWriter, arrow_schema, write_parquet
 from penstock.connectors.staged import Staged
 from penstock.connectors.writing import START_OVER, Batch, Mark, Opening
 from penstock.errors import CommitUnknownError, DeclarationError, StateError, TransientError

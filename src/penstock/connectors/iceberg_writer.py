@@ -29,15 +29,8 @@ from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from sqlalchemy.exc import OperationalError
 
 from penstock.connectors.base import quoted
-from penstock.connectors.lake import (
-    DELETED,
-    LakeWriter,
-    arrow_schema,
-    keyed,
-    local_path,
-    refused_letters,
-    write_parquet,
-)
+from penstock.connectors.keyed import DELETED, keyed, refused_letters
+from penstock.connectors.lake import LakeWriter, arrow_schema, local_path, write_parquet
 from penstock.connectors.writing import START_OVER, Batch, Mark, Opening
 from penstock.errors import CommitUnknownError, DeclarationError, StateError, TransientError
 

@@ -1,17 +1,12 @@
-"""What Iceberg and Delta share: Parquet by Spark, the last row of each key, rows without a key."""
+"""What Iceberg and Delta share: Parquet by Spark, types, tidying up."""
 
 from __future__ import annotations
 
-import shutil
 import time
-import uuid
 from abc import abstractmethod
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.connectors.base import quoted
-from penstock.connectors.letters import dead_letters, envelope
 from penstock.connectors.writing import MarkedWriter
 from penstock.errors import DeclarationError
 
@@ -23,23 +18,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-    from penstock.connectors.writing import Batch, Letter, Opening
-
 __all__ = [
-    "DELETED",
-    "Keyed",
     "LakeWriter",
     "arrow_schema",
     "check_columns",
     "data_files",
-    "keyed",
     "local_path",
-    "refused_letters",
     "write_parquet",
 ]
 
-DELETED = "__penstock_deleted"
-_ORDER = "__penstock_order"
 _EVERY_SECONDS = 60.0
 _UNKNOWN = ("void", "interval", "variant")
 
@@ -123,45 +110,3 @@ class LakeWriter(MarkedWriter):
     @abstractmethod
     def _told(self) -> AbstractContextManager[None]:
         """What the library says, as one of our errors."""
-
-
-@dataclass(frozen=True)
-class Keyed:
-    """A batch by key: of each key its last row with `__deleted`; and the rows that have no key, as JSON."""
-
-    last: DataFrame
-    without_key: list[str]
-    folder: Path
-
-    def remove(self) -> None:
-        """Give the space back."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def keyed(rows: DataFrame, keys: tuple[str, ...], delete: str | None, batch: Batch, order: str | None = None) -> Keyed:
-    """Compute the rows once, then find the last one of each key, by an order of the rows' own or as they come."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    folder = batch.folder / f"keyed-{uuid.uuid4().hex[:8]}"
-    deleted = F.coalesce(F.expr(delete), F.lit(False)) if delete else F.lit(False)
-    own = [F.expr(order).alias("own")] if order else []
-    place = F.struct(*own, F.monotonically_increasing_id().alias("row"))
-    marked = rows.withColumn(DELETED, deleted).withColumn(_ORDER, place)
-    marked.write.option("compression", "none").parquet(str(folder))
-    kept = rows.sparkSession.read.schema(marked.schema).parquet(str(folder))
-    empty = F.lit(False)
-    for column in quoted(keys):
-        empty = empty | column.isNull()
-    without = kept.filter(empty).select(F.to_json(F.struct(*quoted(rows.columns)))).collect()
-    whole = F.struct(*quoted([*rows.columns, DELETED]))
-    grouped = kept.filter(~empty).groupBy(*quoted(keys)).agg(F.max_by(whole, F.col(_ORDER)).alias("__last"))
-    return Keyed(grouped.select("__last.*"), [row[0] for row in without], folder)
-
-
-def refused_letters(opening: Opening, flow: str, rows: list[str], system: str) -> list[Letter]:
-    """Rows without a key in their envelopes."""
-    letters = []
-    for row in rows:
-        key, letter = envelope(opening.pipeline, flow, f"refused by {system}", "its key is empty", {"value": row})
-        letters.append((dead_letters(opening.pipeline), key, letter))
-    return letters

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from penstock.connectors.base import quoted
-from penstock.connectors.lake import DELETED, keyed, refused_letters
+from penstock.connectors.keyed import DELETED, keyed, refused_letters
 from penstock.connectors.letters import dead_letters, envelope
 from penstock.connectors.staged import Staged
 from penstock.connectors.writing import START_OVER, Batch, Letter, Opening, Writer

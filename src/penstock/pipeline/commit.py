@@ -20,7 +20,8 @@ from penstock.connectors.letters import dead_letters, envelope
 from penstock.connectors.writing import Batch, Letter, Mark, MarkedWriter, Opening, Writer, is_due, refuse_rival
 from penstock.errors import CommitUnknownError, PenstockError, TransientError
 from penstock.pipeline import progress
-from penstock.pipeline.build import Build, stage_of
+from penstock.pipeline.batch_rows import BatchRows
+from penstock.pipeline.build import stage_of
 from penstock.pipeline.checkpoint import batch_record, digest_of, kafka_ends
 from penstock.pipeline.intent import Intent
 from penstock.pipeline.observed import observed
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
+    from penstock.pipeline.build import Build
     from penstock.pipeline.dead_letters import DeadLetters
     from penstock.pipeline.declare import Sink
     from penstock.pipeline.plan import Query
@@ -85,9 +87,8 @@ class Commit:
         self._terms = terms
         self._targets: list[_Target] | None = None
         self._letters: DeadLetters | None = None
-        self._reader: SparkSession | None = None
         self._query_id = ""
-        self._observed: dict[int, dict[str, dict[str, int]]] = {}
+        self._rows = BatchRows(build.graph, query, counted)
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Write one batch; what goes wrong is kept, because Spark hands on its text only."""
@@ -101,7 +102,7 @@ class Commit:
 
     def observed(self, number: int) -> dict[str, dict[str, int]]:
         """What was counted in a batch after the root, asked once."""
-        return self._observed.pop(number, {})
+        return self._rows.observed.pop(number, {})
 
     def close(self) -> None:
         """Let go of all writers; the next batch opens them anew."""
@@ -122,7 +123,8 @@ class Commit:
         batch.reached("batch begun")
         due = [one for one in targets if self._may_be_due(one, batch)]
         if due:
-            rows = self._rows(frame, batch, context, kept)
+            once = len(targets) < 2 and targets[0].writer.in_one_step
+            rows = (self._rows.made if once else self._rows.staged)(frame, batch, context, kept)
         else:
             frame.write.format("noop").mode("overwrite").save()  # the state of this batch must exist all the same
 
@@ -229,71 +231,5 @@ class Commit:
         """The record with what is wrong with the rows of this batch, now that it is computed."""
         counts, late = observed(self._build.context.spark, self._query_id)  # the batch has a session of its own
         counts = {name: one for name, one in counts.items() if stage_of(name) in self._counted}
-        dead, _ = progress.counts_of({**counts, **self._observed.get(record["batch"], {})})
+        dead, _ = progress.counts_of({**counts, **self._rows.observed.get(record["batch"], {})})
         return {**record, "dead": dead, "late": late}
-
-    def _rows(self, frame: DataFrame, batch: Batch, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
-        """The rows of each flow that has a sink, computed once if they are needed more than once."""
-        flows = dict.fromkeys(sink.flow for sink in self._query.sinks)
-        assert self._targets is not None
-        if len(self._targets) < 2 and self._targets[0].writer.in_one_step:
-            several = len(self._query.sinks) > 1 or list(flows) != [self._query.root]
-            return self._made(_kept(frame, kept) if several else frame, batch.number, context, kept)
-        return self._staged(frame, batch, context, kept, list(flows))
-
-    def _staged(
-        self, frame: DataFrame, batch: Batch, context: Context, kept: ExitStack, flows: list[str]
-    ) -> dict[str, DataFrame]:
-        """Rows on disk, so that all sinks get the very same ones, also when some of them get theirs after a crash."""
-        done = batch.folder / "complete.json"
-        token = {"batch": batch.number, "digest": batch.digest}
-        if done.exists() and json.loads(done.read_text(encoding="utf-8"))["token"] == token:
-            frame.write.format("noop").mode("overwrite").save()
-            self._observed[batch.number] = json.loads(done.read_text(encoding="utf-8"))["observed"]
-        else:
-            shutil.rmtree(batch.folder, ignore_errors=True)
-            made = self._made(_kept(frame, kept), batch.number, context, kept)
-            for flow in flows:
-                made[flow].write.option("compression", "none").parquet(str(batch.folder / flow))
-            fresh = batch.folder / "complete.tmp"
-            told = {"token": token, "observed": self._observed.get(batch.number, {})}
-            fresh.write_text(json.dumps(told), encoding="utf-8")
-            fresh.replace(done)
-        batch.reached("batch kept")
-        reader = self._whole_files(context)
-        return {flow: reader.read.parquet(str(batch.folder / flow)) for flow in flows}
-
-    def _whole_files(self, context: Context) -> SparkSession:
-        """A session that reads each file as one part: in a file the rows of a key are in their order."""
-        if self._reader is None:
-            self._reader = context.spark.newSession()
-            self._reader.conf.set("spark.sql.files.openCostInBytes", str(1 << 40))
-            self._reader.conf.set("spark.sql.files.maxPartitionBytes", str(1 << 41))
-        return self._reader
-
-    def _made(self, batch: DataFrame, number: int, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
-        self._observed[number] = {}
-
-        def observe(rows: DataFrame, name: str, counts: list[Column]) -> DataFrame:
-            # Spark tells what it observed of a stream, or of a batch that is collected, but not of one that is written.
-            if stage_of(name) not in self._counted:
-                return rows
-            rows = _kept(rows, kept)
-            self._observed[number][name] = rows.agg(*counts).collect()[0].asDict()
-            return rows
-
-        query, graph = self._query, self._build.graph
-        made = {query.root: batch}
-        needed = graph.needed(*(sink.flow for sink in query.sinks)) - graph.needed(query.root)
-        for table in graph.tables:
-            if table.name in graph.needed(*needed):
-                made[table.name] = table.connector.table(context)
-        Build(graph, context).add_flows(made, needed, observe)
-        return made
-
-
-def _kept(rows: DataFrame, until: ExitStack) -> DataFrame:
-    """The rows, computed once as long as the batch is written."""
-    rows.persist()
-    until.callback(rows.unpersist)
-    return rows

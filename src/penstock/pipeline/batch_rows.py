@@ -1,0 +1,92 @@
+"""The rows of one batch for every flow that has a sink: computed once, and kept on disk where sinks need them again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+from penstock.pipeline.build import Build, stage_of
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from penstock.connectors.base import Context
+    from penstock.connectors.writing import Batch
+    from penstock.pipeline.plan import Graph, Query
+
+__all__ = ["BatchRows"]
+
+
+class BatchRows:
+    """Makes the flows after a query's root, and remembers by batch what their stages counted."""
+
+    def __init__(self, graph: Graph, query: Query, counted: set[str]) -> None:
+        self.observed: dict[int, dict[str, dict[str, int]]] = {}
+        self._graph = graph
+        self._query = query
+        self._counted = counted
+        self._flows = list(dict.fromkeys(sink.flow for sink in query.sinks))
+        self._reader: SparkSession | None = None
+
+    def made(self, frame: DataFrame, batch: Batch, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
+        """The rows of each flow, for one writer that takes them in one step."""
+        several = len(self._query.sinks) > 1 or self._flows != [self._query.root]
+        return self._after(_kept(frame, kept) if several else frame, batch.number, context, kept)
+
+    def staged(self, frame: DataFrame, batch: Batch, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
+        """Rows on disk, so that all sinks get the very same ones, also when some of them get theirs after a crash."""
+        done = batch.folder / "complete.json"
+        token = {"batch": batch.number, "digest": batch.digest}
+        if done.exists() and json.loads(done.read_text(encoding="utf-8"))["token"] == token:
+            frame.write.format("noop").mode("overwrite").save()
+            self.observed[batch.number] = json.loads(done.read_text(encoding="utf-8"))["observed"]
+        else:
+            shutil.rmtree(batch.folder, ignore_errors=True)
+            made = self._after(_kept(frame, kept), batch.number, context, kept)
+            for flow in self._flows:
+                made[flow].write.option("compression", "none").parquet(str(batch.folder / flow))
+            fresh = batch.folder / "complete.tmp"
+            told = {"token": token, "observed": self.observed.get(batch.number, {})}
+            fresh.write_text(json.dumps(told), encoding="utf-8")
+            fresh.replace(done)
+        batch.reached("batch kept")
+        reader = self._whole_files(context)
+        return {flow: reader.read.parquet(str(batch.folder / flow)) for flow in self._flows}
+
+    def _whole_files(self, context: Context) -> SparkSession:
+        """A session that reads each file as one part: in a file the rows of a key are in their order."""
+        if self._reader is None:
+            self._reader = context.spark.newSession()
+            self._reader.conf.set("spark.sql.files.openCostInBytes", str(1 << 40))
+            self._reader.conf.set("spark.sql.files.maxPartitionBytes", str(1 << 41))
+        return self._reader
+
+    def _after(self, batch: DataFrame, number: int, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
+        self.observed[number] = {}
+
+        def observe(rows: DataFrame, name: str, counts: list[Column]) -> DataFrame:
+            # Spark tells what it observed of a stream, or of a batch that is collected, but not of one that is written.
+            if stage_of(name) not in self._counted:
+                return rows
+            rows = _kept(rows, kept)
+            self.observed[number][name] = rows.agg(*counts).collect()[0].asDict()
+            return rows
+
+        query, graph = self._query, self._graph
+        made = {query.root: batch}
+        needed = graph.needed(*self._flows) - graph.needed(query.root)
+        for table in graph.tables:
+            if table.name in graph.needed(*needed):
+                made[table.name] = table.connector.table(context)
+        Build(graph, context).add_flows(made, needed, observe)
+        return made
+
+
+def _kept(rows: DataFrame, until: ExitStack) -> DataFrame:
+    """The rows, computed once as long as the batch is written."""
+    rows.persist()
+    until.callback(rows.unpersist)
+    return rows
