@@ -36,6 +36,7 @@ _SETTINGS: dict[str, Any] = {
     "linger.ms": 20,
     "batch.size": 512 << 10,
     "queue.buffering.max.kbytes": 64 << 10,
+    "queue.buffering.max.messages": 1_000_000,  # so that bytes are what bounds it
     "delivery.report.only.error": True,
     "message.max.bytes": 64 << 20,  # the topic's own limit decides, and its answer is heard
 }
@@ -241,6 +242,8 @@ class TransactionalProducer(Producer):
 
     def _begin_epoch(self) -> None:
         """Fence what came before under our id: an older producer, a late request of our own."""
+        with suppress(KafkaException):  # a client that knows a broker finds its coordinator at once, not after 500 ms
+            self._client.list_topics(timeout=5.0)
         self._call("fencing older producers", lambda: self._client.init_transactions(10.0))
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:

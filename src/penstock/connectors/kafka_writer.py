@@ -78,8 +78,7 @@ class KafkaWriter(MarkedWriter):
         values = _bytes(piece, "value")
         keys = _bytes(piece, "key") if "key" in piece.schema.names else [None] * len(values)
         limit = self._limits[topic]
-        sizes = [len(value or b"") + len(key or b"") for key, value in zip(keys, values, strict=True)]
-        refused = {at for at, size in enumerate(sizes) if size > limit and _compressed(values[at] or b"") > limit}
+        refused = {at for at in _longer_than(limit, piece) if _compressed(values[at] or b"") > limit}
         for at in sorted(refused):
             said = f"{len(values[at] or b'')} bytes are more than topic {topic} takes"
             origin = {"key": keys[at], "value": values[at]}
@@ -89,6 +88,18 @@ class KafkaWriter(MarkedWriter):
             keys = [one for at, one in enumerate(keys) if at not in refused]
             values = [one for at, one in enumerate(values) if at not in refused]
         producer.send_many(topic, keys, values)
+
+
+def _longer_than(limit: int, piece: pa.RecordBatch) -> list[int]:
+    """The rows whose key and value together are longer."""
+    import pyarrow.compute as pc
+
+    length = None
+    for name in piece.schema.names:
+        one = pc.fill_null(pc.binary_length(piece.column(name)), 0)
+        length = one if length is None else pc.add(length, one)
+    found: list[int] = pc.indices_nonzero(pc.greater(length, limit)).to_pylist()
+    return found
 
 
 def _bytes(piece: pa.RecordBatch, column: str) -> list[bytes | None]:
