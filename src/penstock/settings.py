@@ -16,7 +16,19 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from penstock.errors import DeclarationError, SetupError
 
-__all__ = ["Connect", "Kafka", "Lake", "Local", "OpenSearch", "Postgres", "Registry", "Secret", "Settings", "load"]
+__all__ = [
+    "Capture",
+    "Connect",
+    "Kafka",
+    "Lake",
+    "Local",
+    "OpenSearch",
+    "Postgres",
+    "Registry",
+    "Secret",
+    "Settings",
+    "load",
+]
 
 FILE = "penstock.toml"
 HOME = ".penstock"
@@ -130,6 +142,31 @@ class Lake:
 
 
 @dataclass(frozen=True)
+class Capture:
+    """Tables of a database whose changes are captured; without a host those of the profile's PostgreSQL.
+
+    `password_on_worker` is for a Connect that runs elsewhere: a reference that its workers resolve by themselves.
+    """
+
+    tables: tuple[str, ...]
+    kind: str = "postgres"
+    host: str | None = None
+    port: int | None = None
+    database: str | None = None
+    user: str | None = None
+    password: Secret | None = None
+    password_on_worker: str | None = None
+    sslmode: str | None = None
+    snapshot: str = "initial"
+    before: str = "full"
+    schema_changes: str = "evolve"
+    keep: str = "latest"
+    partitions: int = 4
+    heartbeat_seconds: int = 5
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Local:
     """What a person may set about the services on this machine."""
 
@@ -152,6 +189,7 @@ class Settings:
     lake: Lake
     local: Local
     spark: Mapping[str, str]
+    captures: Mapping[str, Capture]
     external: frozenset[str]
 
     @property
@@ -182,7 +220,7 @@ def load(project: Path | None = None, profile: str | None = None) -> Settings:
     """Read the settings of a project folder; flags win over the environment, which wins over the file."""
     folder = (project or find_project(Path.cwd())).resolve()
     read = _File(folder / FILE)
-    read.refuse_unknown(read.content, {"profile", "profiles", "local", "spark"}, "")
+    read.refuse_unknown(read.content, {"profile", "profiles", "local", "spark", "captures"}, "")
     profiles = read.table(read.content, "profiles", "")
     name = profile or os.environ.get("PENSTOCK_PROFILE") or str(read.content.get("profile", "local"))
     if name != "local" and name not in profiles:
@@ -208,6 +246,10 @@ def load(project: Path | None = None, profile: str | None = None) -> Settings:
         for section, kind in _SECTIONS.items()
     }
     spark = {**read.spark(read.content, ""), **read.spark(chosen, f"profiles.{name}.")}
+    captures = read.table(read.content, "captures", "")
+    parts["captures"] = MappingProxyType(
+        {each: read.section(Capture, read.table(captures, each, "captures."), f"captures.{each}.") for each in captures}
+    )
     return Settings(project=folder, profile=name, local=local, spark=spark, external=frozenset(named), **parts)
 
 
@@ -317,6 +359,10 @@ class _File:
                 raise self.wrong(key, f"{key} is not a table.", "Write it as a table of names and values.")
             part = get_args(kind)[1]
             return MappingProxyType({name: self._value(part, one, f"{key}.{name}") for name, one in value.items()})
+        if get_origin(kind) is tuple:
+            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+                raise self.wrong(key, f"{key} must be a list of texts.", f'Write {key.rpartition(".")[2]} = ["…"].')
+            return tuple(value)
         choices = get_args(kind) or (kind,)
         if Secret in choices:
             return self._secret(value, key, allow_plain=str in choices)

@@ -22,6 +22,7 @@ __all__ = ["Recent", "watch"]
 
 _LOOK_SECONDS = 0.5
 _BAR = 10
+_NOTES = 5
 _WIDE = 110
 _HEADS = ("QUERY", "ROWS/S", "BEHIND", "CAUGHT UP", "WATERMARK", "LATE", "DEAD", "ROWS", "STATE", "BATCH")
 _WHERE_WIDE = ("ROWS", "STATE", "BATCH")
@@ -64,12 +65,16 @@ def _lines(running: Running, over: Callable[[], bool], *, quiet: bool) -> None:
     from penstock.pipeline.progress import behind
 
     told: dict[str, str] = {}
+    noted = 0
     with working(quiet=quiet) as progress:
         while not over():
             for name, said in running.waits().items():
                 if told.get(name) != said:
                     click.echo(f"{name} waits for {said}", err=True)
             told = running.waits()
+            for note in running.captured.notes[noted:]:
+                click.echo(note, err=True)
+            noted = len(running.captured.notes)
             for name, last in running.latest.items():
                 waiting = behind(last)
                 note = f"batch {last['batch']}, {last['rows_per_second']:.0f} rows/s, {waiting} behind"
@@ -87,7 +92,9 @@ def _table(running: Running, recent: Recent, over: Callable[[], bool]) -> None:
         ended = False
         while not ended:
             ended = over()
+            notes = running.captured.notes[-_NOTES:]
             waits = "".join(f"\n{name} waits for {said}" for name, said in running.waits().items())
+            waits += "".join(f"\n{note}" for note in notes)
             below = Text(f"\n{recent.text()}" if recent.text() else "")
             live.update(Group(_drawn(running, most, console.width), Text(waits, style="yellow"), below))
 

@@ -30,6 +30,10 @@ _COMMANDS = {
         "penstock.cli.topics:topics",
         "Kafka topics: list, create, describe, alter, delete, tail, produce, size.",
     ),
+    "cdc": (
+        "penstock.cli.cdc:cdc",
+        "Changes out of databases: create, status, pause, resume, delete, slots.",
+    ),
     "jars": ("penstock.cli.jars:jars", "Fetch the jars of the local services ahead of time."),
 }
 

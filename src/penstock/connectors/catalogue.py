@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["CONNECTORS", "connector"]
 
 CONNECTORS = {
+    "Changes": "penstock.connectors.changes",
     "Console": "penstock.connectors.console",
     "Delta": "penstock.connectors.delta",
     "Files": "penstock.connectors.files",

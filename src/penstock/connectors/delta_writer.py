@@ -16,7 +16,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchEr
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import parquet
 
-from penstock.connectors.keyed import DELETED, keyed, refused_letters
+from penstock.connectors.keyed import DELETED, keyed, refused_letters, shown
 from penstock.connectors.lake import LakeWriter, arrow_schema, write_parquet
 from penstock.connectors.staged import Staged
 from penstock.connectors.writing import START_OVER, Batch, Mark, Opening
@@ -54,11 +54,12 @@ class DeltaWriter(LakeWriter):
 
     def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
         """Write files, then commit them on the table as it was when the mark was read."""
-        given = rows[self._flow]
+        whole = rows[self._flow]
+        given = shown(whole)
         with self._told():
             table = self._evolved(self._table or self._create(given), given)
             if self._sink.keys:
-                self._merge(table, given, batch)
+                self._merge(table, whole, batch)
                 return
             folder = self._place / f"{batch.number:08}-{uuid.uuid4().hex[:8]}"
             made = batch.once("files", lambda: write_parquet(given, str(folder)))
@@ -156,7 +157,7 @@ class DeltaWriter(LakeWriter):
         try:
             batch.reached("rows staged")
             same = " AND ".join(f"kept.{_quoted(key)} = last.{_quoted(key)}" for key in keys)
-            columns = {_quoted(name): f"last.{_quoted(name)}" for name in rows.columns}
+            columns = {_quoted(name): f"last.{_quoted(name)}" for name in shown(rows).columns}
             merging = table.merge(
                 staged.reader(),
                 predicate=same,

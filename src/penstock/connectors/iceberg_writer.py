@@ -29,7 +29,7 @@ from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from sqlalchemy.exc import OperationalError
 
 from penstock.connectors.base import quoted
-from penstock.connectors.keyed import DELETED, keyed, refused_letters
+from penstock.connectors.keyed import DELETED, VERSION, keyed, refused_letters, shown
 from penstock.connectors.lake import LakeWriter, arrow_schema, local_path, write_parquet
 from penstock.connectors.writing import START_OVER, Batch, Mark, Opening
 from penstock.errors import CommitUnknownError, DeclarationError, StateError, TransientError
@@ -82,13 +82,14 @@ class IcebergWriter(LakeWriter):
 
     def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
         """Write files, then commit them on the table as it was when the mark was read."""
-        given = rows[self._flow]
+        whole = rows[self._flow]
+        given = shown(whole)
         with self._told():
             table = self._table or self._create(given)
             folder = f"{table.location()}/data/{batch.number:08}-{uuid.uuid4().hex[:8]}"
             removed: list[DataFile] = []
             if self._sink.keys:
-                changes = batch.once("keyed", lambda: keyed(given, self._sink.keys, self._sink.delete, batch))
+                changes = batch.once("keyed", lambda: keyed(whole, self._sink.keys, self._sink.delete, batch))
                 batch.refuse(refused_letters(self._opening, self._flow, changes.without_key, "iceberg"))
                 made, removed = self._merged(table, changes.last, folder)
             else:
@@ -227,7 +228,7 @@ class IcebergWriter(LakeWriter):
         keys = self._sink.keys
         # Spark sees a path as it reads it; the catalog has it as it was told.
         candidates = {local_path(one.file.file_path).name: one.file for one in self._near(table, last)}
-        fresh = last.filter(~F.col(DELETED)).drop(DELETED)
+        fresh = last.filter(~F.col(DELETED)).drop(DELETED, VERSION)
         touched: list[DataFile] = []
         if candidates:
             before = self._read(table, list(candidates.values()))

@@ -26,11 +26,12 @@ from penstock.connectors.formats import Format, Json, Raw
 from penstock.connectors.frozen import frozen_schema, json_columns
 from penstock.connectors.kafka_lanes import KafkaLanes
 from penstock.connectors.kafka_writer import KafkaWriter
+from penstock.connectors.keyed import REMOVED, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming import DataStreamWriter
 
     from penstock.connectors.writing import Opening
@@ -135,15 +136,26 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
         """The latest row of each key; a key whose latest value is empty is gone."""
         from pyspark.sql import functions as F  # noqa: N812
 
+        rows = self.latest(context)
+        no_key = F.when(F.col(f"{ORIGIN}.key").isNull(), F.lit("it has no key"))
+        return good_or_raise(rows.withColumn(BAD, F.coalesce(no_key, F.col(BAD))), self.where())
+
+    def latest(self, context: Context) -> DataFrame:
+        """The latest row of each key that has a value, with the reserved columns."""
+        from pyspark.sql import functions as F  # noqa: N812
+
         raw = self._read(context, {"subscribe": ",".join(self.topics)})
         # A key stays in its partition, unless partitions were added: then its newest row is in another one.
         newest = F.max_by(F.struct(*raw.columns), F.struct("timestamp", "offset")).alias("__latest")
         latest = raw.groupBy("topic", "key").agg(newest).select("__latest.*")
-        rows = self._decoded(latest.filter("value IS NOT NULL"), context)
-        no_key = F.when(F.col(f"{ORIGIN}.key").isNull(), F.lit("it has no key"))
-        rows = rows.withColumn(BAD, F.coalesce(no_key, F.col(BAD)))
-        where = (F.col(f"{ORIGIN}.{name}").cast("string") for name in ("partition", "offset"))
-        return good_or_raise(rows, F.concat_ws(" ", F.lit(self.target()), *where))
+        return self._decoded(latest.filter("value IS NOT NULL"), context)
+
+    def where(self) -> Column:
+        """Where a row is, in words."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        place = (F.col(f"{ORIGIN}.{name}").cast("string") for name in ("partition", "offset"))
+        return F.concat_ws(" ", F.lit(self.target()), *place)
 
     def recognises(self, told: Mapping[str, Any]) -> bool:
         """Kafka's offsets name their topics."""
@@ -213,7 +225,10 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
         from pyspark.sql import functions as F  # noqa: N812
 
         key = [F.col(self.key).cast("string").alias("key")] if self.key else []
-        return rows.select(*key, self.format.encode(rows).alias("value"))
+        value = self.format.encode(shown(rows))
+        if REMOVED in rows.columns:  # a key without a value: gone
+            value = F.when(~F.col(REMOVED), value)
+        return rows.select(*key, value.alias("value"))
 
     def _between(self, context: Context, begin: Mapping[str, Any], end: Mapping[str, Any]) -> DataFrame:
         """The raw rows between offsets; a partition without a begin is read from its first row."""

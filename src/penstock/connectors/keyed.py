@@ -15,13 +15,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from penstock.connectors.writing import Batch, Letter, Opening
 
-__all__ = ["DELETED", "Keyed", "KeyedSink", "keyed", "refused_letters"]
+__all__ = [
+    "DELETED",
+    "POSITION",
+    "REMOVED",
+    "VERSION",
+    "Keyed",
+    "KeyedSink",
+    "deletes",
+    "keyed",
+    "refused_letters",
+    "shown",
+]
 
+REMOVED, POSITION = "__deleted", "__position"  # what `ps.rows_of` says of a row, never written
 DELETED = "__penstock_deleted"
+VERSION = "__penstock_version"
 _ORDER = "__penstock_order"
 
 
@@ -55,11 +68,30 @@ class KeyedSink(BatchSink):
             )
         if self.delete:
             rows.filter(self.delete)
+        if REMOVED in rows.columns and not self.keys:
+            raise DeclarationError(
+                "Some rows delete others, which takes a key.",
+                code="key-missing",
+                remedy="Give the sink the key of the table: key='id'.",
+            )
+
+
+def shown(rows: DataFrame) -> DataFrame:
+    """The rows without what is said about them."""
+    return rows.drop(REMOVED, POSITION)
+
+
+def deletes(rows: DataFrame, delete: str | None) -> Column:
+    """Whether a row deletes its key: by the sink's condition, or as a change of a captured table says."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    said = F.expr(delete) if delete else F.col(REMOVED) if REMOVED in rows.columns else F.lit(False)
+    return F.coalesce(said, F.lit(False))
 
 
 @dataclass(frozen=True)
 class Keyed:
-    """A batch by key: of each key its last row with `__deleted`; and the rows that have no key, as JSON."""
+    """A batch by key: of each key its last row with DELETED and VERSION; and the rows that have no key, as JSON."""
 
     last: DataFrame
     without_key: list[str]
@@ -75,17 +107,16 @@ def keyed(rows: DataFrame, keys: tuple[str, ...], delete: str | None, batch: Bat
     from pyspark.sql import functions as F  # noqa: N812
 
     folder = batch.folder / f"keyed-{uuid.uuid4().hex[:8]}"
-    deleted = F.coalesce(F.expr(delete), F.lit(False)) if delete else F.lit(False)
-    own = [F.expr(order).alias("own")] if order else []
-    place = F.struct(*own, F.monotonically_increasing_id().alias("row"))
-    marked = rows.withColumn(DELETED, deleted).withColumn(_ORDER, place)
+    version = F.expr(order) if order else F.lit(None).cast("long")
+    marked = shown(rows.withColumns({DELETED: deletes(rows, delete), VERSION: version}))
+    marked = marked.withColumn(_ORDER, F.struct(VERSION, F.monotonically_increasing_id().alias("row")))
     marked.write.option("compression", "none").parquet(str(folder))
     kept = rows.sparkSession.read.schema(marked.schema).parquet(str(folder))
     empty = F.lit(False)
     for column in quoted(keys):
         empty = empty | column.isNull()
-    without = kept.filter(empty).select(F.to_json(F.struct(*quoted(rows.columns)))).collect()
-    whole = F.struct(*quoted([*rows.columns, DELETED]))
+    without = kept.filter(empty).select(F.to_json(F.struct(*quoted(shown(rows).columns)))).collect()
+    whole = F.struct(*quoted([*shown(rows).columns, DELETED, VERSION]))
     grouped = kept.filter(~empty).groupBy(*quoted(keys)).agg(F.max_by(whole, F.col(_ORDER)).alias("__last"))
     return Keyed(grouped.select("__last.*"), [row[0] for row in without], folder)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.base import Context, IdempotentSink
-from penstock.connectors.keyed import KeyedSink
+from penstock.connectors.keyed import POSITION, KeyedSink
 from penstock.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ class OpenSearch(KeyedSink, IdempotentSink):
     """One index of documents; the `key` (a column, or several) is the id of a document.
 
     `version` is a SQL expression for the position of a row in its source, a whole number: `version="kafka.offset"`. A
-    document is never replaced by one of a lower version, whatever comes late or again. Without it the last batch wins.
+    document is never replaced by one of a lower version, whatever comes late or again. Rows of a captured table
+    (`ps.rows_of`) bring theirs along; without any the last batch wins.
     `delete` is a SQL condition that makes a row delete its document. An index that is not there is made with `mapping`.
     """
 
@@ -62,6 +63,10 @@ class OpenSearch(KeyedSink, IdempotentSink):
                     code="version-wrong",
                     remedy="Name the offset or another position: version='kafka.offset'.",
                 )
+
+    def position(self, rows: DataFrame) -> str | None:
+        """Where a row stands in its source, as SQL."""
+        return self.version or (POSITION if POSITION in rows.columns else None)
 
     def open(self, opening: Opening) -> OpenSearchWriter:
         """The bulk requests of one index."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from penstock.connectors.base import quoted
-from penstock.connectors.keyed import DELETED, keyed, refused_letters
+from penstock.connectors.keyed import DELETED, VERSION, keyed, refused_letters
 from penstock.connectors.letters import dead_letters, envelope
 from penstock.connectors.staged import Staged
 from penstock.connectors.writing import START_OVER, Batch, Letter, Opening, Writer
@@ -54,7 +54,7 @@ class OpenSearchWriter(Writer):
     def write(self, rows: Mapping[str, DataFrame], batch: Batch) -> None:
         """Send the last row of each key; what is rejected is a dead letter."""
         sink, given = self._sink, rows[self._flow]
-        changes = batch.once("keyed", lambda: keyed(given, sink.keys, sink.delete, batch, order=sink.version))
+        changes = batch.once("keyed", lambda: keyed(given, sink.keys, sink.delete, batch, order=sink.position(given)))
         staged = Staged(self._documents(changes.last), batch.folder / "opensearch")
         batch.reached("rows staged")
         try:
@@ -79,11 +79,10 @@ class OpenSearchWriter(Writer):
 
         keys = [column.cast("string") for column in quoted(self._sink.keys)]
         name = keys[0] if len(keys) == 1 else F.to_json(F.array(*keys))
-        version = F.expr(self._sink.version) if self._sink.version else F.lit(None)
-        shown = [column for column in last.columns if column != DELETED]
+        shown = [column for column in last.columns if column not in (DELETED, VERSION)]
         return last.select(
             name.alias("id"),
-            version.cast("long").alias("version"),
+            F.col(VERSION).cast("long").alias("version"),
             F.col(DELETED).alias("deleted"),
             F.to_json(F.struct(*quoted(shown))).alias("row"),
         )

@@ -10,6 +10,7 @@ import psycopg
 from psycopg import sql
 
 from penstock.connectors.base import quoted
+from penstock.connectors.keyed import DELETED, deletes, shown
 from penstock.connectors.postgres_types import copy_line, has_zero
 from penstock.errors import CommitUnknownError, PenstockError, SetupError, TransientError
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DELETED", "ORDER", "SPREAD", "Refused", "away", "connect", "copied", "prepared", "said"]
 
-DELETED = "__penstock_deleted"
 ORDER = "__penstock_order"
 SPREAD = "__penstock_spread"
 _UNESCAPED = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\\\": "\\"}
@@ -63,10 +63,10 @@ def prepared(rows: DataFrame, sink: Postgres) -> DataFrame:
     why = F.when(has_zero(rows.schema), F.lit("a text with a zero byte in it"))
     for column in quoted(sink.keys):
         why = F.coalesce(why, F.when(column.isNull(), F.lit("its key is empty")))
-    given = F.to_json(F.struct(*quoted(rows.columns)))
+    given = F.to_json(F.struct(*quoted(shown(rows).columns)))
     if sink.keys:
-        deleted = F.coalesce(F.expr(sink.delete), F.lit(False)) if sink.delete else F.lit(False)
-        rows = rows.withColumn(DELETED, deleted)
+        rows = rows.withColumn(DELETED, deletes(rows, sink.delete))
+    rows = shown(rows)
     line = copy_line(rows.schema)
     spread = F.xxhash64(*quoted(sink.keys)) if sink.keys else F.monotonically_increasing_id()
     return rows.select(

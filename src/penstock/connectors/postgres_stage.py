@@ -63,11 +63,15 @@ class Stage:
                 )
             self._create()
             there = set(self._schema.names)
-        if missing := [name for name in self._schema.names if name not in there]:
+        missing = [name for name in self._schema.names if name not in there]
+        if missing and self._sink.create:
+            self._add(missing)
+        elif missing:
             raise DeclarationError(
                 f"Table {self._sink.table} has no column {missing[0]!r}.",
                 code="column-unknown",
-                remedy=f"Add it, or leave it out of the flow; the table has {', '.join(sorted(there))}.",
+                remedy=f"Add it, or leave it out of the flow; the table has {', '.join(sorted(there))}. A sink with"
+                " create=True adds it by itself.",
             )
 
     def ready(self, rows: DataFrame, batch: Batch, settings: Settings) -> list[Refused]:
@@ -165,6 +169,17 @@ class Stage:
             (self._target.as_string(self._connection),),
         ).fetchall()
         return {row[0] for row in found} or None
+
+    def _add(self, names: list[str]) -> None:
+        """Columns that the flow has gained."""
+        for one in self._schema.fields:
+            if one.name in names:
+                kind = sql.SQL(sql_type(one.dataType, one.name))
+                self._connection.execute(
+                    sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} {}").format(
+                        self._target, sql.Identifier(one.name), kind
+                    )
+                )
 
     def _create(self) -> None:
         columns = [

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import errors
 
+from penstock.connectors.keyed import shown
 from penstock.connectors.letters import dead_letters, envelope
 from penstock.connectors.postgres_copy import away, connect, said
 from penstock.connectors.postgres_stage import Stage
@@ -63,9 +64,9 @@ class PostgresWriter(MarkedWriter):
         with self._told("writing"):
             connection = self._open()
             known = self._mark(connection) is not None
-            stages = []
+            stages, unique = [], f"{self._opening.query_id[:8]}_{batch.number}"
             for flow, sink in self._sinks:
-                stage = Stage(connection, sink, rows[flow].schema, f"{self._opening.query_id[:8]}_{batch.number}")
+                stage = Stage(connection, sink, shown(rows[flow]).schema, unique)
                 stage.begin(known=known)
                 refused += [self._letter(flow, one) for one in stage.ready(rows[flow], batch, self._settings)]
                 stages.append((flow, stage))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.broker.connection import java_options
+from penstock.cdc.debezium import worker_secret
+from penstock.cdc.secrets import secrets_folder
 from penstock.local.jars import locked
 from penstock.local.logging import console_logging
 from penstock.local.processes import Command
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectService"]
 
-_PLUGINS = ("debezium-postgres", "debezium-mysql")
+_PLUGINS = ("debezium-postgres", "debezium-mysql", "debezium-mariadb")
 _QUIET = (
     "org.apache.kafka.common.config",
     "org.apache.kafka.clients",
@@ -49,7 +51,7 @@ class ConnectService(Service):
         config, folder = site.home.config("connect"), site.home.data("connect")
         folder.mkdir(parents=True, exist_ok=True)
         security, secrets = java_options(site.kafka)
-        variables = {key: f"PENSTOCK_CONNECT_{key}".upper().replace(".", "_") for key in secrets}
+        variables = {key: worker_secret(key) for key in secrets}
         security |= {key: f"${{env:{variable}}}" for key, variable in variables.items()}
         worker = config / "worker.properties"
         properties(worker, self._settings(site, _plugins(site, folder / "plugins")) | _for_all_clients(security))
@@ -86,6 +88,7 @@ class ConnectService(Service):
             "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
             "config.providers.env.param.allowlist.pattern": "PENSTOCK_CONNECT_.*",
             "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+            "config.providers.file.param.allowed.paths": secrets_folder(site.settings),
             "scheduled.rebalance.max.delay.ms": 5000,
         }
 

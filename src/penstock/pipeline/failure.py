@@ -7,6 +7,7 @@ import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from penstock.connectors.change_rows import COLUMNS_CHANGED, TRUNCATED
 from penstock.errors import DeclarationError, PenstockError, SetupError, StateError, TransientError
 
 if TYPE_CHECKING:
@@ -28,6 +29,16 @@ _OURS = (
         r"a row of a table can't be decoded: [^\n\"]*",
         "table-row-bad",
         "Mend or delete that row at its source, or correct the columns of the table.",
+    ),
+    (
+        rf"{COLUMNS_CHANGED}\S+ \[[^\]]*\]",
+        "columns-changed",
+        "Run it again: the columns are learnt anew.",
+    ),
+    (
+        rf"{TRUNCATED}[^\n\"]*",
+        "table-truncated",
+        "What is derived from it still has the rows: build it anew with `penstock rebuild`.",
     ),
 )
 

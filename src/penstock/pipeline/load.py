@@ -10,17 +10,44 @@ import sys
 import traceback
 from typing import TYPE_CHECKING
 
+from penstock.cdc.capture import Capture
 from penstock.errors import DeclarationError, PenstockError
 from penstock.pipeline.declare import Pipeline
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
 
-__all__ = ["load_pipeline"]
+__all__ = ["load_capture", "load_pipeline"]
 
 
 def load_pipeline(path: Path) -> Pipeline:
     """Run a file and return the one pipeline that it declares."""
+    found = [value for value in vars(_module(path)).values() if isinstance(value, Pipeline)]
+    if len({id(one) for one in found}) != 1:
+        raise DeclarationError(
+            f"{path} declares {len(found)} pipelines.",
+            code="pipeline-missing",
+            place=str(path),
+            remedy='Declare exactly one at the top of the file: orders = ps.Pipeline("orders").',
+        )
+    return found[0]
+
+
+def load_capture(path: Path, name: str) -> Capture:
+    """Run a file and return the capture of that name that it declares."""
+    found = [value for value in vars(_module(path)).values() if isinstance(value, Capture) and value.name == name]
+    if not found:
+        raise DeclarationError(
+            f"{path} declares no capture {name!r}.",
+            code="capture-unknown",
+            place=str(path),
+            remedy=f'Declare it at the top of the file: {name} = ps.capture("{name}", tables=[…]).',
+        )
+    return found[0]
+
+
+def _module(path: Path) -> ModuleType:
     if not path.is_file():
         raise DeclarationError(
             f"There is no file {path}.", code="file-missing", remedy="Name the file that declares the pipeline."
@@ -44,15 +71,7 @@ def load_pipeline(path: Path) -> Pipeline:
         raise
     except Exception as error:
         raise _explained(error, path.resolve()) from error
-    found = [value for value in vars(module).values() if isinstance(value, Pipeline)]
-    if len({id(one) for one in found}) != 1:
-        raise DeclarationError(
-            f"{path} declares {len(found)} pipelines.",
-            code="pipeline-missing",
-            place=str(path),
-            remedy='Declare exactly one at the top of the file: orders = ps.Pipeline("orders").',
-        )
-    return found[0]
+    return module
 
 
 def _explained(error: Exception, path: Path) -> DeclarationError:

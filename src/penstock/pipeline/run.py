@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import CommitUnknownError, PenstockError, TransientError
 from penstock.pipeline import progress
 from penstock.pipeline.build import Build
+from penstock.pipeline.captured import Captured
 from penstock.pipeline.checkpoint import committed_without_record, with_logs
 from penstock.pipeline.commit import Terms
 from penstock.pipeline.dead_letters import DeadLetters
@@ -55,6 +56,7 @@ class Running:
         self.context = context
         self.state = PipelineState(context.settings.home, plan.name)
         self.learnt: dict[str, Learnt] = {}
+        self.captured = Captured(plan.graph, context)
         self._letters = letters
         self._trigger = trigger
         self._keep_state = keep_state
@@ -116,6 +118,7 @@ class Running:
                 self._begin(query, build, {stage for stage, owner in owners.items() if owner == query.name})
             self._publisher.start()
             self._clock.start()
+            self.captured.start()
             self._begun.set()
         except BaseException:
             self.stop()
@@ -172,6 +175,7 @@ class Running:
     def close(self) -> None:
         """Finish what is left once all queries have ended."""
         self._over.set()
+        self.captured.stop()
         if self._listener is not None:
             self._await_records()
             self.context.spark.streams.removeListener(self._listener)
@@ -237,6 +241,9 @@ class Running:
             if live.stream.isActive or error is None:
                 continue
             told = live.commit.failure or explained(error, live.query)
+            if self.captured.follow(told):
+                live.start(self._trigger)
+                continue
             if not isinstance(told, TransientError | CommitUnknownError) or live.tries >= _TRIES:
                 raise told
             self._over.wait(min(2.0**live.tries, 30.0))

@@ -1,0 +1,224 @@
+"""What can be done with captures: create, look at, pause, resume, restart, snapshot, delete."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.producer import Producer
+from penstock.broker.replay import Start, read
+from penstock.broker.topics import Topics
+from penstock.cdc.connect import Connect, first_sentence
+from penstock.cdc.database import Slot, open_database
+from penstock.cdc.debezium import TOPICS, connector_config
+from penstock.cdc.secrets import forget_password, write_password
+from penstock.errors import DeclarationError, SetupError, StateError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from penstock.cdc.capture import Capture
+    from penstock.settings import Settings
+
+__all__ = ["CaptureStatus", "Captures"]
+
+_START_SECONDS = 90.0
+_FAILED = "FAILED"
+
+
+@dataclass(frozen=True)
+class CaptureStatus:
+    """How a capture is: absent, running, paused, failed, or stopped; and what it said last, if it failed."""
+
+    name: str
+    state: str
+    database: str
+    tables: tuple[str, ...]
+    topics: tuple[str, ...]
+    said: str | None = None
+    trace: str | None = None
+    remedy: str | None = None
+
+
+class Captures:
+    """The captures of a project on its Kafka Connect."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connect = Connect(settings.connect)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connect.close()
+
+    def create(self, capture: Capture, *, snapshot_again: bool = False) -> CaptureStatus:
+        """Create a capture, or bring one to what is declared; when it fails nothing of it stays."""
+        known = self._connect.config(capture.name)
+        if known is not None and known.get("topic.prefix") != capture.name:
+            raise DeclarationError(
+                f"Kafka Connect has another connector {capture.name!r} already.",
+                code="connector-exists",
+                remedy="Give the capture another name.",
+            )
+        with open_database(capture, self._settings) as database:
+            database.check(capture)
+            config = connector_config(capture, self._settings)
+            if known is not None and snapshot_again:
+                self._forget(capture)
+                database.clean(capture)
+            elif known is not None:
+                self._refuse_lost(capture, database.slot(capture))
+            try:
+                write_password(capture, self._settings)
+                self._make_topics(capture)
+                database.prepare(capture)
+                self._connect.put(capture.name, config)
+                status = self._started(capture)
+            except BaseException:
+                if known is None:
+                    self._connect.delete(capture.name)
+                    database.clean(capture)
+                    forget_password(capture, self._settings)
+                raise
+        if known is not None and not snapshot_again:
+            before = set(known.get("table.include.list", "").replace("\\", "").split(","))
+            self.snapshot(capture, tuple(one for one in capture.declared.tables if one not in before))
+        return status
+
+    def status(self, capture: Capture) -> CaptureStatus:
+        """How a capture is now."""
+        where = str(capture.database(self._settings))
+        topics = tuple(capture.topic(table) for table in capture.tables)
+        status = CaptureStatus(capture.name, "absent", where, capture.declared.tables, topics)
+        told = self._connect.status(capture.name)
+        if told is None:
+            return replace(status, remedy=f"Create it: penstock cdc create {capture.name}")
+        states = [told["connector"], *told["tasks"]]
+        if failed := next((one for one in states if one["state"] == _FAILED), None):
+            trace = str(failed.get("trace", ""))
+            remedy = f"Mend the cause, then: penstock cdc restart {capture.name}"
+            return replace(status, state="failed", said=first_sentence(trace), trace=trace, remedy=remedy)
+        if any(one["state"] == "PAUSED" for one in states):
+            return replace(status, state="paused", remedy=f"Let it go on: penstock cdc resume {capture.name}")
+        running = len(told["tasks"]) > 0 and all(one["state"] == "RUNNING" for one in states)
+        return replace(status, state="running" if running else told["connector"]["state"].lower())
+
+    def others(self, known: set[str]) -> list[str]:
+        """Connectors that no capture of this project has made."""
+        return [name for name in self._connect.names() if name not in known]
+
+    def pause(self, capture: Capture) -> CaptureStatus:
+        """Let a capture rest; the database keeps its log for it meanwhile."""
+        self._must_exist(capture)
+        self._connect.pause(capture.name)
+        self._connect.wait(capture.name, lambda told: told["connector"]["state"] == "PAUSED", 20.0)
+        return self.status(capture)
+
+    def resume(self, capture: Capture) -> CaptureStatus:
+        """Let a capture go on; a lost slot is refused."""
+        self._must_exist(capture)
+        with open_database(capture, self._settings) as database:
+            self._refuse_lost(capture, database.slot(capture))
+        self._connect.resume(capture.name)
+        return self._started(capture)
+
+    def restart(self, capture: Capture) -> CaptureStatus:
+        """Start the connector and its task anew, with the password as it is now."""
+        self._must_exist(capture)
+        with open_database(capture, self._settings) as database:
+            self._refuse_lost(capture, database.slot(capture))
+        write_password(capture, self._settings)
+        self._connect.restart(capture.name)
+        return self._started(capture)
+
+    def snapshot(self, capture: Capture, tables: tuple[str, ...]) -> None:
+        """Ask for the rows of tables as they are now, while changes go on."""
+        if unknown := [one for one in tables if one not in capture.declared.tables]:
+            raise DeclarationError(
+                f"Capture {capture.name!r} has no table {unknown[0]!r}.",
+                code="table-unknown",
+                remedy=f"It has {', '.join(capture.declared.tables)}.",
+            )
+        if not tables:
+            return
+        self._must_exist(capture)
+        asked = {"type": "execute-snapshot", "data": {"data-collections": list(tables), "type": "incremental"}}
+        with Producer(self._settings.kafka) as producer:
+            producer.send(capture.signal_topic, json.dumps(asked), capture.name)
+
+    def delete(self, capture: Capture) -> None:
+        """Remove a capture: connector, offsets, publication, slot; its topics stay."""
+        if self._connect.config(capture.name) is not None:
+            self._forget(capture)
+        with open_database(capture, self._settings) as database:
+            database.clean(capture)
+        forget_password(capture, self._settings)
+
+    def slot(self, capture: Capture) -> Slot:
+        """Where a capture stands in its database's log, with how old its last sign of life is."""
+        with open_database(capture, self._settings) as database:
+            slot = database.slot(capture)
+        return replace(slot, behind_seconds=self._silent_for(capture))
+
+    def _silent_for(self, capture: Capture) -> float | None:
+        """How old the last heartbeat is."""
+        try:
+            beats = [one.json()["ts_ms"] for one in read(self._settings.kafka, capture.heartbeat_topic, Start(last=4))]
+        except DeclarationError:  # it has not made its topic yet
+            return None
+        return round(max(0.0, time.time() - max(beats) / 1000), 1) if beats else None
+
+    def _forget(self, capture: Capture) -> None:
+        """Remove the connector and what it remembers."""
+        self._connect.stop(capture.name)
+        self._connect.wait(capture.name, lambda told: not told["tasks"], 30.0)
+        self._connect.forget(capture.name)
+        self._connect.delete(capture.name)
+
+    def _make_topics(self, capture: Capture) -> None:
+        """The topics of the tables, so that they can be read before there is a row; and that of signals."""
+        topics = Topics(self._settings.kafka)
+        there = topics.names()
+        if capture.signal_topic not in there:
+            topics.create(capture.signal_topic, partitions=1)
+        for name in map(capture.topic, capture.tables):
+            if name not in there:
+                topics.create(name, partitions=capture.declared.partitions, config=TOPICS[capture.declared.keep])
+
+    def _started(self, capture: Capture) -> CaptureStatus:
+        def settled(told: dict[str, Any]) -> bool:
+            states = [told["connector"]["state"], *(task["state"] for task in told["tasks"])]
+            return _FAILED in states or (len(states) > 1 and set(states) == {"RUNNING"})
+
+        self._connect.wait(capture.name, settled, _START_SECONDS)
+        status = self.status(capture)
+        if status.state != "running":
+            raise SetupError(
+                f"Capture {capture.name!r} does not start: {status.said or f'it is {status.state}.'}",
+                code="capture-failed",
+                remedy="Mend the cause and create it again; `penstock logs connect` has the whole story.",
+            )
+        return status
+
+    def _must_exist(self, capture: Capture) -> None:
+        if self._connect.config(capture.name) is None:
+            raise DeclarationError(
+                f"Capture {capture.name!r} was not created.",
+                code="capture-absent",
+                remedy=f"Create it: penstock cdc create {capture.name}",
+            )
+
+    def _refuse_lost(self, capture: Capture, slot: Slot) -> None:
+        if slot.state in ("lost", "missing") and self._connect.offsets(capture.name):
+            raise StateError(
+                f"The slot of capture {capture.name!r} is {slot.state}: changes since then can't be had any more.",
+                code="slot-lost",
+                remedy=f"Take a new snapshot: penstock cdc create {capture.name} --snapshot-again",
+            )

@@ -1,0 +1,129 @@
+"""A capture as the configuration of a Debezium connector."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+from penstock.broker.connection import java_options
+from penstock.cdc.secrets import password_reference
+
+if TYPE_CHECKING:
+    from penstock.cdc.capture import Capture, Database
+    from penstock.settings import Settings
+
+__all__ = ["TOPICS", "connector_config", "worker_secret"]
+
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+_CLASSES = {
+    "postgres": "io.debezium.connector.postgresql.PostgresConnector",
+    "mysql": "io.debezium.connector.mysql.MySqlConnector",
+    "mariadb": "io.debezium.connector.mariadb.MariaDbConnector",
+}
+_SNAPSHOTS = {"initial": "initial", "schema-only": "no_data", "never": "never"}
+_WEEK = str(7 * 24 * 3600 * 1000)
+TOPICS = {
+    # A key's older changes go a week after they came: current rows can always be built anew.
+    "latest": {"cleanup.policy": "compact", "min.compaction.lag.ms": _WEEK, "delete.retention.ms": _WEEK},
+    "all": {"cleanup.policy": "delete", "retention.ms": "-1"},
+}
+# Values as text or whole numbers: nothing is rounded on the way.
+_VALUES = {
+    "decimal.handling.mode": "string",
+    "time.precision.mode": "microseconds",
+    "binary.handling.mode": "base64",
+    "tombstones.on.delete": "true",
+}
+
+
+def connector_config(capture: Capture, settings: Settings) -> dict[str, str]:
+    """All that Connect is told; the password only as a reference that the worker resolves."""
+    where = capture.database(settings)
+    security = _security(settings)
+    config = {
+        "connector.class": _CLASSES[where.kind],
+        "tasks.max": "1",
+        "exactly.once.support": "required",
+        "key.converter": _JSON,
+        "key.converter.schemas.enable": "false",
+        "value.converter": _JSON,
+        "value.converter.schemas.enable": "false",
+        "database.hostname": where.host,
+        "database.port": str(where.port),
+        "database.user": where.user,
+        "topic.prefix": capture.name,
+        "table.include.list": ",".join(re.escape(table) for table in capture.declared.tables),
+        "snapshot.mode": _SNAPSHOTS[capture.declared.snapshot],
+        "heartbeat.interval.ms": str(capture.declared.heartbeat_seconds * 1000),
+        "signal.enabled.channels": "kafka",
+        "signal.kafka.topic": capture.signal_topic,
+        "signal.poll.interval.ms": "1000",
+        "signal.kafka.bootstrap.servers": settings.kafka.bootstrap,
+        "read.only": "true",  # snapshots on demand write nothing into the database
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "-1",
+        "poll.interval.ms": "50",
+        "errors.max.retries": "-1",
+        "errors.retry.delay.max.ms": "15000",
+        **{f"signal.consumer.{key}": value for key, value in security.items()},
+        **_VALUES,
+        **(_postgres(capture, where) if where.kind == "postgres" else _mysql(capture, settings, security)),
+    }
+    if password := password_reference(capture, settings):
+        config["database.password"] = password
+    return {**config, **capture.declared.options}
+
+
+def worker_secret(key: str) -> str:
+    """The variable in which a worker of ours finds a secret of its Kafka clients."""
+    return f"PENSTOCK_CONNECT_{key}".upper().replace(".", "_")
+
+
+def _postgres(capture: Capture, where: Database) -> dict[str, str]:
+    unchanged = {} if capture.declared.before == "full" else _RESELECT
+    ssl = {"database.sslmode": where.sslmode} if where.sslmode else {}
+    return {
+        "database.dbname": where.name,
+        "plugin.name": "pgoutput",
+        "slot.name": capture.slot,
+        "publication.name": capture.slot,
+        "publication.autocreate.mode": "disabled",
+        "interval.handling.mode": "string",
+        "hstore.handling.mode": "json",
+        # A message in the log itself: the slot moves on while nobody changes a captured table. In a transaction, as a
+        # snapshot on demand looks at the number of it.
+        "heartbeat.action.query": "SELECT pg_logical_emit_message(true, 'penstock', 'heartbeat')",
+        "message.prefix.exclude.list": "penstock",
+        **unchanged,
+        **ssl,
+    }
+
+
+# A large value that an update leaves alone is not in the log: it is asked for.
+_RESELECT = {
+    "post.processors": "reselector",
+    "reselector.type": "io.debezium.processors.reselect.ReselectColumnsPostProcessor",
+    "reselector.reselect.null.values": "false",
+}
+
+
+def _mysql(capture: Capture, settings: Settings, security: dict[str, str]) -> dict[str, str]:
+    history = "schema.history.internal"
+    clients = {f"{history}.{side}.{key}": value for side in ("producer", "consumer") for key, value in security.items()}
+    databases = sorted({table.schema for table in capture.tables})
+    return {
+        "database.include.list": ",".join(re.escape(one) for one in databases),
+        "database.server.id": str(int(hashlib.sha256(capture.name.encode()).hexdigest()[:7], 16) + 10_000),
+        "include.schema.changes": "false",
+        f"{history}.kafka.topic": f"{capture.name}-schema-history",
+        f"{history}.kafka.bootstrap.servers": settings.kafka.bootstrap,
+        f"{history}.store.only.captured.tables.ddl": "true",
+        **clients,
+    }
+
+
+def _security(settings: Settings) -> dict[str, str]:
+    """How the connector's own Kafka clients get in: secrets as references to the worker's environment."""
+    options, secrets = java_options(settings.kafka)
+    return options | {key: f"${{env:{worker_secret(key)}}}" for key in secrets}

@@ -1,0 +1,124 @@
+"""Debezium's envelope as rows: what was done, the row before and after it, where it stands in the database's log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.connectors.base import BAD, ORIGIN
+from penstock.connectors.formats import Format
+from penstock.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.cdc.columns import Column as TableColumn
+    from penstock.cdc.columns import Known
+
+__all__ = ["COLUMNS_CHANGED", "TRUNCATED", "ChangeRows"]
+
+COLUMNS_CHANGED = "the columns of a captured table changed: "
+TRUNCATED = "a captured table was emptied: "
+_CORRUPT = "__corrupt"
+_PARSED = "__parsed"
+_ENVELOPE = f"""
+op STRING, before STRING, after STRING, ts_us BIGINT, {_CORRUPT} STRING,
+source STRUCT<lsn: BIGINT, txId: STRING, gtid: STRING, file: STRING, pos: BIGINT, ts_us: BIGINT>
+"""
+_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+_DONE = {"c": "insert", "u": "update", "d": "delete", "r": "read"}
+_FILE_SHIFT = 1 << 32  # a binlog file's number stands above a place in it
+
+
+@dataclass(frozen=True)
+class ChangeRows(Format):
+    """Changes of one table; a row with columns that nobody knows stops the query, so that they can be learnt.
+
+    If `careful`, so does one that lacks a column or has another type; else it is taken, or a dead letter.
+    """
+
+    table: str
+    known: Known
+    careful: bool = True
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        """One row per change: op, before, after, key, position, transaction, committed_at, captured_at."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        read = raw.filter(F.col("value").isNotNull())  # a key's end mark for compaction says nothing new
+        read = read.withColumn(_PARSED, F.from_json(F.col("value").cast("string"), _ENVELOPE, _OPTIONS))
+        for side in ("before", "after"):
+            read = read.withColumn(f"__{side}", F.from_json(F.col(f"{_PARSED}.{side}"), self._raw_schema(), _OPTIONS))
+        key = F.from_json(F.col(f"{ORIGIN}.key").cast("string"), self._raw_schema(keys=True), _OPTIONS)
+        read = read.withColumn("__key", key)
+        source = f"{_PARSED}.source"
+        file = F.regexp_extract(F.col(f"{source}.file"), r"(\d+)$", 1).try_cast("bigint")
+        position = F.coalesce(F.col(f"{source}.lsn"), file * _FILE_SHIFT + F.col(f"{source}.pos"))
+        done = F.create_map(*(F.lit(word) for pair in _DONE.items() for word in pair))
+        kept = [name for name in raw.columns if name != "value"]
+        return read.select(
+            F.element_at(done, F.col(f"{_PARSED}.op")).alias("op"),
+            self._row("__before").alias("before"),
+            self._row("__after").alias("after"),
+            self._row("__key", keys=True).alias("key"),
+            position.alias("position"),
+            F.coalesce(F.col(f"{source}.gtid"), F.col(f"{source}.txId")).alias("transaction"),
+            F.timestamp_micros(F.col(f"{source}.ts_us")).alias("committed_at"),
+            F.timestamp_micros(F.col(f"{_PARSED}.ts_us")).alias("captured_at"),
+            self._bad().alias(BAD),
+            *kept,
+        )
+
+    def encode(self, rows: DataFrame) -> Column:
+        """Nobody writes changes in the name of a database."""
+        raise DeclarationError("Changes can't be written.", code="sink-unknown", remedy="Write rows as JSON instead.")
+
+    def _bad(self) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        names = F.json_object_keys(F.col(f"{_PARSED}.after"))
+        wrong = F.col(f"__after.{_CORRUPT}").isNotNull() | F.col(f"__before.{_CORRUPT}").isNotNull()
+        if self.careful:
+            shapes = F.array(*(F.array(*map(F.lit, shape)) for shape in self.known.shapes))
+            changed = names.isNotNull() & ~F.array_contains(shapes, names)
+            changed = changed if self.known.tolerant else changed | wrong
+        else:
+            columns = F.array(*(F.lit(one.name) for one in self.known.columns))
+            changed = F.size(F.array_except(names, columns)) > 0
+        told = (F.lit(f"{COLUMNS_CHANGED}{self.table} "), F.coalesce(F.to_json(names), F.lit("[]")))
+        op = F.col(f"{_PARSED}.op")
+        return (
+            F.when(op == "t", F.raise_error(F.lit(f"{TRUNCATED}{self.table}")).cast("string"))
+            .when(changed, F.raise_error(F.concat(*told)).cast("string"))
+            .when(F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | op.isNull(), "not a change")
+            .when(wrong, F.lit("not a row of the table's columns"))
+            .when(F.col("__key").isNull(), F.lit("no key"))
+        )
+
+    def _raw_schema(self, *, keys: bool = False) -> str:
+        chosen = [one for one in self.known.columns if one.key or not keys]
+        return ", ".join([*(f"{_name(one.name)} {one.raw_kind}" for one in chosen), f"{_CORRUPT} STRING"])
+
+    def _row(self, parsed: str, *, keys: bool = False) -> Column:
+        """The struct with each column as what it is."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        chosen = [one for one in self.known.columns if one.key or not keys]
+        made = F.struct(*(_value(F.col(parsed)[one.name], one).alias(one.name) for one in chosen))
+        return F.when(F.col(parsed).isNotNull(), made)
+
+
+def _value(raw: Column, column: TableColumn) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if column.written == "days":
+        return F.date_from_unix_date(raw)
+    if column.written == "microseconds":
+        return F.timestamp_micros(raw).cast("timestamp_ntz")
+    if column.written == "time":
+        return F.date_format(F.timestamp_micros(raw), "HH:mm:ss.SSSSSS")
+    return raw
+
+
+def _name(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,114 @@
+"""Changes of a captured table, as a stream and as the table of current rows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.cdc.capture import Capture, Table, find_capture
+from penstock.connectors.base import BAD, ORIGIN, Context, TableConnector, good_or_raise
+from penstock.connectors.change_rows import ChangeRows
+from penstock.connectors.kafka import Kafka
+from penstock.connectors.table_columns import adapt_columns, known_columns
+from penstock.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from penstock.settings import Settings
+
+__all__ = ["Changes"]
+
+_NAME = re.compile(r"[^.\s]+\.[^.\s]+\.[^.\s]+")
+
+
+@dataclass(frozen=True)
+class Changes(TableConnector):
+    """A captured table by the name of its topic: `ps.Changes("shop.public.customers")`.
+
+    As a source, one row per change: `op` (insert, update, delete; read for a row of a snapshot), `before` and `after`
+    (structs of the table's columns), `key`, `position` in the database's log, `transaction`, `committed_at`,
+    `captured_at`. As a table, its current rows, kept fresh while the pipeline runs. `capture` is for one that is
+    declared in Python; others are found in penstock.toml.
+    """
+
+    name: str
+    capture: Capture | None = None
+    start: str = "earliest"
+    rows_per_batch: int = 500_000
+    metadata: str | None = None
+
+    system: ClassVar = "changes"
+    summary: ClassVar = "Changes of a table in PostgreSQL, MySQL or MariaDB, captured by Debezium."
+
+    def target(self) -> str:
+        """The topic of the table."""
+        return f"kafka:{self.name}"
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Names that are none, a capture of another name."""
+        if not _NAME.fullmatch(self.name):
+            yield f"{self.name!r} is not a captured table.", "Write capture.schema.table, as its topic is called."
+        elif self.capture is not None and self.capture.name != self.name.split(".")[0]:
+            yield (
+                f"{self.name!r} is not of capture {self.capture.name!r}.",
+                f"Write '{self.capture.name}.schema.table'.",
+            )
+        yield from Kafka(self.name, start=self.start, rows_per_batch=self.rows_per_batch).problems()
+
+    def found(self, settings: Settings) -> tuple[Capture, Table]:
+        """The capture and the table in it."""
+        name, schema, table = self.name.split(".")
+        capture = self.capture or find_capture(settings, name)
+        if f"{schema}.{table}" not in capture.declared.tables:
+            raise DeclarationError(
+                f"Capture {name!r} has no table {schema}.{table}.",
+                code="table-unknown",
+                remedy=f"It has {', '.join(capture.declared.tables)}: add it there, then `penstock cdc create {name}`.",
+            )
+        return capture, Table(schema, table)
+
+    def stream(self, context: Context) -> DataFrame:
+        """The changes as they come."""
+        return self._topic(context).stream(context)
+
+    def table(self, context: Context) -> DataFrame:
+        """The current rows."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        topic = self._topic(context)
+        rows = topic.latest(context).filter((F.col("op") != "delete") | F.col(BAD).isNotNull())
+        return good_or_raise(rows.select("after.*", BAD, ORIGIN), topic.where())
+
+    def recognises(self, told: Mapping[str, Any]) -> bool:
+        """Kafka's offsets name their topics."""
+        return Kafka(self.name).recognises(told)
+
+    def reads(self, target: str) -> bool:
+        """Whether that is our topic."""
+        return target == self.target()
+
+    def replay(self, context: Context, told: Mapping[str, Any]) -> DataFrame:
+        """Exactly the changes between two sets of offsets."""
+        return self._topic(context).replay(context, told)
+
+    def newest(self, context: Context, rows: int) -> DataFrame | None:
+        """The last changes of each partition."""
+        return self._topic(context).newest(context, rows)
+
+    def partitions(self, context: Context) -> int:
+        """The partitions of the topic."""
+        return Kafka(self.name).partitions(context)
+
+    def adapt(self, context: Context, seen: Sequence[str]) -> list[str]:
+        """Take over what changed in the table since its columns were learnt, in words."""
+        return adapt_columns(*self.found(context.settings), context.settings, seen)
+
+    def _topic(self, context: Context) -> Kafka:
+        capture, table = self.found(context.settings)
+        known = known_columns(capture, table, context.settings)
+        rows = ChangeRows(self.name, known, careful=capture.declared.schema_changes != "ignore")
+        return Kafka(self.name, rows, start=self.start, rows_per_batch=self.rows_per_batch, metadata=self.metadata)

@@ -1,0 +1,1 @@
+"""Captures against a real PostgreSQL, Kafka Connect and Debezium."""
