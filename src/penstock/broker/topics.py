@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -161,9 +161,9 @@ class Topics:
         """The first offset that each partition still has."""
         return self._offsets(name, self.partitions(name), OffsetSpec.earliest())
 
-    def end_offsets(self, name: str) -> dict[int, int]:
-        """The high watermark of each partition."""
-        return self._offsets(name, self.partitions(name), OffsetSpec.latest())
+    def end_offsets(self, name: str, *, committed: bool = False) -> dict[int, int]:
+        """The high watermark of each partition, or where the first transaction that is still open begins."""
+        return self._offsets(name, self.partitions(name), OffsetSpec.latest(), committed=committed)
 
     def committed(self, name: str, group: str) -> dict[int, int]:
         """What a consumer group has committed on a topic."""
@@ -223,12 +223,14 @@ class Topics:
             remedy="See `penstock topics list`.",
         )
 
-    def _offsets(self, name: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
+    def _offsets(self, name: str, partitions: int, spec: OffsetSpec, *, committed: bool = False) -> dict[int, int]:
         wanted = {TopicPartition(name, number): spec for number in range(partitions)}
-        return self._patiently(lambda: self._list(name, wanted))
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        return self._patiently(lambda: self._list(name, wanted, level))
 
-    def _list(self, name: str, wanted: dict[TopicPartition, OffsetSpec]) -> dict[int, int]:
-        answers = dict(self._admin.list_offsets(wanted))  # a copy: the client fills the answers of its own
+    def _list(self, name: str, wanted: dict[TopicPartition, OffsetSpec], level: IsolationLevel) -> dict[int, int]:
+        # A copy: the client fills the answers of its own.
+        answers = dict(self._admin.list_offsets(wanted, isolation_level=level))
         doing = f"reading the offsets of {name}"
         return {place.partition: self._result(answers.pop(place), doing).offset for place in wanted}
 

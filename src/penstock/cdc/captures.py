@@ -14,7 +14,7 @@ from penstock.cdc.connect import Connect, first_sentence
 from penstock.cdc.database import Slot, open_database
 from penstock.cdc.debezium import TOPICS, connector_config
 from penstock.cdc.secrets import forget_password, write_password
-from penstock.errors import DeclarationError, SetupError, StateError
+from penstock.errors import DeclarationError, PenstockError, SetupError, StateError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -102,13 +102,23 @@ class Captures:
             return replace(status, remedy=f"Create it: penstock cdc create {capture.name}")
         states = [told["connector"], *told["tasks"]]
         if failed := next((one for one in states if one["state"] == _FAILED), None):
-            trace = str(failed.get("trace", ""))
-            remedy = f"Mend the cause, then: penstock cdc restart {capture.name}"
-            return replace(status, state="failed", said=first_sentence(trace), trace=trace, remedy=remedy)
+            return self._failed(capture, replace(status, state="failed", trace=str(failed.get("trace", ""))))
         if any(one["state"] == "PAUSED" for one in states):
             return replace(status, state="paused", remedy=f"Let it go on: penstock cdc resume {capture.name}")
         running = len(told["tasks"]) > 0 and all(one["state"] == "RUNNING" for one in states)
         return replace(status, state="running" if running else told["connector"]["state"].lower())
+
+    def _failed(self, capture: Capture, status: CaptureStatus) -> CaptureStatus:
+        """Why it failed, in a sentence; a slot that is lost explains it best."""
+        try:
+            with open_database(capture, self._settings) as database:
+                self._refuse_lost(capture, database.slot(capture))
+        except StateError as error:
+            return replace(status, said=error.problem, remedy=error.remedy)
+        except PenstockError:  # the database is away: the trace says so
+            pass
+        said = first_sentence(status.trace or "")
+        return replace(status, said=said, remedy=f"Mend the cause, then: penstock cdc restart {capture.name}")
 
     def others(self, known: set[str]) -> list[str]:
         """Connectors that no capture of this project has made."""

@@ -89,6 +89,7 @@ def _postgres(capture: Capture, where: Database) -> dict[str, str]:
         "slot.name": capture.slot,
         "publication.name": capture.slot,
         "publication.autocreate.mode": "disabled",
+        "offset.mismatch.strategy": "trust_offset",  # a slot that was made anew is an error, not a gap
         "interval.handling.mode": "string",
         "hstore.handling.mode": "json",
         # A message in the log itself: the slot moves on while nobody changes a captured table. In a transaction, as a

@@ -133,7 +133,7 @@ class PostgresDatabase(SourceDatabase):
                 (capture.slot,),
             ).fetchone()
         if found is None:
-            remedy = f"There is no slot: `penstock cdc create {capture.name}` makes it, with a new snapshot."
+            remedy = f"There is no slot: `penstock cdc create {capture.name} --snapshot-again` makes it anew."
             return Slot(capture.name, capture.slot, "missing", None, None, None, None, remedy)
         active, wal, confirmed, behind, held, safe = found
         state = _LOST if wal == _LOST else "active" if active else "idle"

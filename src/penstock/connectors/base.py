@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
@@ -48,11 +49,12 @@ GUARANTEES = ("at-most-once", "at-least-once", "exactly-once")
 
 @dataclass(frozen=True)
 class Context:
-    """Where a connector works: the session, the settings, and whether no row may wait for others."""
+    """Where a connector works: the session, the settings, whether no row may wait for others, a folder of the run."""
 
     spark: SparkSession
     settings: Settings
     realtime: bool = False
+    state: Path | None = None
 
 
 class Connector(ABC):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.cdc.capture import Capture, Table, find_capture
-from penstock.connectors.base import BAD, ORIGIN, Context, TableConnector, good_or_raise
+from penstock.connectors.base import Context, TableConnector
 from penstock.connectors.change_rows import ChangeRows
 from penstock.connectors.kafka import Kafka
 from penstock.connectors.table_columns import adapt_columns, known_columns
@@ -15,9 +15,11 @@ from penstock.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import DataFrame
 
+    from penstock.connectors.live_table import LiveTable
     from penstock.settings import Settings
 
 __all__ = ["Changes"]
@@ -76,12 +78,25 @@ class Changes(TableConnector):
         return self._topic(context).stream(context)
 
     def table(self, context: Context) -> DataFrame:
-        """The current rows."""
-        from pyspark.sql import functions as F  # noqa: N812
+        """The current rows; while nothing runs only their columns."""
+        from pyspark.sql.types import StructType
 
-        topic = self._topic(context)
-        rows = topic.latest(context).filter((F.col("op") != "delete") | F.col(BAD).isNotNull())
-        return good_or_raise(rows.select("after.*", BAD, ORIGIN), topic.where())
+        from penstock.connectors.live_table import table_frame
+
+        schema = self._topic(context).stream(context).schema["after"].dataType
+        assert isinstance(schema, StructType)
+        if context.state is None:
+            return context.spark.createDataFrame([], schema)
+        return table_frame(context, self._folder(context.state), schema)
+
+    def kept(self, context: Context) -> LiveTable:
+        """The files of the current rows, in the folder of a run."""
+        from penstock.connectors.live_table import LiveTable
+
+        assert context.state is not None
+        folder = self._folder(context.state)
+        folder.mkdir(parents=True, exist_ok=True)
+        return LiveTable(folder, self._topic(context), context)
 
     def recognises(self, told: Mapping[str, Any]) -> bool:
         """Kafka's offsets name their topics."""
@@ -106,6 +121,9 @@ class Changes(TableConnector):
     def adapt(self, context: Context, seen: Sequence[str]) -> list[str]:
         """Take over what changed in the table since its columns were learnt, in words."""
         return adapt_columns(*self.found(context.settings), context.settings, seen)
+
+    def _folder(self, state: Path) -> Path:
+        return state / "tables" / self.name
 
     def _topic(self, context: Context) -> Kafka:
         capture, table = self.found(context.settings)

@@ -174,7 +174,7 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
     def replay(self, context: Context, told: Mapping[str, Any]) -> DataFrame:
         """Exactly the rows between two sets of offsets, as Spark's offset log writes them."""
         begin = told["begin"] or _first_offsets(Path(told["log"]))
-        return self._decoded(self._between(context, begin, told["end"]), context)
+        return self.between(context, begin, told["end"])
 
     def newest(self, context: Context, rows: int) -> DataFrame | None:
         """The last rows of each partition."""
@@ -186,7 +186,16 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
             first, last = topics.start_offsets(name), topics.end_offsets(name)
             end[name] = {str(part): offset for part, offset in last.items()}
             begin[name] = {str(part): max(first[part], at - rows // len(last)) for part, at in last.items()}
-        return self._decoded(self._between(context, begin, end), context)
+        return self.between(context, begin, end)
+
+    def between(self, context: Context, begin: Mapping[str, Any], end: Mapping[str, Any]) -> DataFrame:
+        """The rows between offsets; a partition without a begin is read from its first row."""
+        whole = {
+            name: {part: begin.get(name, {}).get(part, _EARLIEST) for part in parts} for name, parts in end.items()
+        }
+        parts = {name: [int(part) for part in parts] for name, parts in end.items()}
+        offsets = {"startingOffsets": json.dumps(whole), "endingOffsets": json.dumps(end)}
+        return self._decoded(self._read(context, {"assign": json.dumps(parts), **offsets}), context)
 
     def partitions(self, context: Context) -> int:
         """The partitions of all topics."""
@@ -229,15 +238,6 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
         if REMOVED in rows.columns:  # a key without a value: gone
             value = F.when(~F.col(REMOVED), value)
         return rows.select(*key, value.alias("value"))
-
-    def _between(self, context: Context, begin: Mapping[str, Any], end: Mapping[str, Any]) -> DataFrame:
-        """The raw rows between offsets; a partition without a begin is read from its first row."""
-        whole = {
-            name: {part: begin.get(name, {}).get(part, _EARLIEST) for part in parts} for name, parts in end.items()
-        }
-        parts = {name: [int(part) for part in parts] for name, parts in end.items()}
-        offsets = {"startingOffsets": json.dumps(whole), "endingOffsets": json.dumps(end)}
-        return self._read(context, {"assign": json.dumps(parts), **offsets})
 
     def _read(self, context: Context, what: Mapping[str, str]) -> DataFrame:
         options = {**reading_options(context), **self.options, **what}

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from penstock.cdc.captures import Captures
 from penstock.cdc.supervisor import Supervisor
 from penstock.connectors.change_rows import COLUMNS_CHANGED
 from penstock.connectors.changes import Changes
-from penstock.errors import StateError
+from penstock.errors import PenstockError, StateError
 
 if TYPE_CHECKING:
     from penstock.connectors.base import Context
-    from penstock.errors import PenstockError
     from penstock.pipeline.plan import Graph
 
 __all__ = ["Captured"]
 
+_LOOK_SECONDS = 0.2
+_NOTED = 20
 _CHANGED = re.compile(rf"{COLUMNS_CHANGED}(\S+) (\[[^\]]*\])")
 
 
@@ -30,7 +35,15 @@ class Captured:
         self._context = context
         read = (*(one.connector for one in graph.sources), *(one.connector for one in graph.tables))
         self._tables = {one.name: one for one in read if isinstance(one, Changes)}
+        self._looked_up = [one.connector for one in graph.tables if isinstance(one.connector, Changes)]
         self._supervisor: Supervisor | None = None
+        self._over = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="penstock-tables", daemon=True)
+
+    def prepare(self) -> None:
+        """Bring the tables that are looked up to what they are now, before the first batch."""
+        for table in self._looked_up:
+            self._refresh(table)
 
     def start(self) -> None:
         """Look after the connectors as long as the run lasts."""
@@ -38,9 +51,14 @@ class Captured:
         if found:
             self._supervisor = Supervisor(self._context.settings, list(found.values()), self._note)
             self._supervisor.start()
+        if self._looked_up:
+            self._keeper.start()
 
     def stop(self) -> None:
-        """Leave the connectors to themselves."""
+        """Leave the connectors and tables to themselves."""
+        self._over.set()
+        if self._keeper.is_alive():
+            self._keeper.join(timeout=30.0)
         if self._supervisor is not None:
             self._supervisor.stop()
             self._supervisor = None
@@ -61,6 +79,28 @@ class Captured:
             raise
         self.notes.append(f"{table.name}: {'; '.join(said) or 'a row that is not of its columns is a dead letter'}.")
         return True
+
+    def _refresh(self, table: Changes) -> None:
+        while True:
+            try:
+                table.kept(self._context).refresh()
+            except PySparkException as error:
+                told = StateError(str(error), code="columns-changed", remedy="")
+                if not self.follow(told):
+                    raise
+            else:
+                return
+
+    def _keep(self) -> None:
+        """Keep the tables fresh; one that can't be is told of, and stays as it is until the next look."""
+        while not self._over.wait(_LOOK_SECONDS):
+            for table in self._looked_up:
+                try:
+                    self._refresh(table)
+                except (PenstockError, PySparkException, Py4JError) as error:
+                    note = f"{table.name} is not fresh: {str(error).splitlines()[0]}"
+                    if not self._over.is_set() and note not in self.notes[-_NOTED:]:
+                        self.notes.append(note)
 
     def _note(self, told: dict[str, Any]) -> None:
         if told["said"] != "running":

@@ -111,7 +111,7 @@ class Commit:
         self._targets = None
 
     def _commit(self, frame: DataFrame, number: int, kept: ExitStack) -> None:
-        context = Context(frame.sparkSession, self._build.context.settings)
+        context = replace(self._build.context, spark=frame.sparkSession)
         targets, letters = self._opened(context)
         record = batch_record(self._folder / "checkpoint", number)
         batch = Batch(number, digest_of(record), self._folder / "staged", ends=kafka_ends(record))

@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import CommitUnknownError, PenstockError, TransientError
@@ -53,8 +54,8 @@ class Running:
         adopt: bool = False,
     ) -> None:
         self.plan = plan
-        self.context = context
         self.state = PipelineState(context.settings.home, plan.name)
+        self.context = context = replace(context, state=self.state.folder)
         self.learnt: dict[str, Learnt] = {}
         self.captured = Captured(plan.graph, context)
         self._letters = letters
@@ -110,6 +111,7 @@ class Running:
             for query in self.plan.queries:
                 self.state.adopt(self.plan, query, owners, keep_state=self._keep_state)
             self.learnt = learn_delays(self.plan, self.context)
+            self.captured.prepare()
             self._listener = _listener(self)
             self.context.spark.streams.addListener(self._listener)
             delays = {name: one.delay for name, one in self.learnt.items()}
