@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from penstock.connectors.opensearch import OpenSearch
     from penstock.connectors.postgres import Postgres
     from penstock.pipeline.declare import EventTime, Pipeline, ProcessingTime
+    from penstock.pipeline.operators.as_of import as_of
     from penstock.pipeline.operators.count_window import count_window
     from penstock.pipeline.operators.deduplicated import deduplicated
+    from penstock.pipeline.operators.folded import folded
+    from penstock.pipeline.operators.history_of import history_of
     from penstock.pipeline.operators.rows_of import rows_of
     from penstock.pipeline.operators.top import top
     from penstock.settings import Secret
@@ -40,9 +43,12 @@ _HOMES = {
     "ProcessingTime": "penstock.pipeline.declare",
     "Raw": "penstock.connectors.formats",
     "Secret": "penstock.settings",
+    "as_of": "penstock.pipeline.operators.as_of",
     "capture": "penstock.cdc.capture",
     "count_window": "penstock.pipeline.operators.count_window",
     "deduplicated": "penstock.pipeline.operators.deduplicated",
+    "folded": "penstock.pipeline.operators.folded",
+    "history_of": "penstock.pipeline.operators.history_of",
     "rows_of": "penstock.pipeline.operators.rows_of",
     "top": "penstock.pipeline.operators.top",
 }
@@ -68,9 +74,12 @@ __all__ = [
     "Raw",
     "Secret",
     "__version__",
+    "as_of",
     "capture",
     "count_window",
     "deduplicated",
+    "folded",
+    "history_of",
     "rows_of",
     "top",
 ]

@@ -14,6 +14,7 @@ from penstock.cdc.connect import Connect, first_sentence
 from penstock.cdc.database import Slot, open_database
 from penstock.cdc.debezium import TOPICS, connector_config
 from penstock.cdc.secrets import forget_password, write_password
+from penstock.cdc.vanished import tell_of_vanished
 from penstock.errors import DeclarationError, PenstockError, SetupError, StateError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = ["CaptureStatus", "Captures"]
 
 _START_SECONDS = 90.0
 _FAILED = "FAILED"
+_EMPTIED = "cannot accept message without key"  # a change that is of no row
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Captures:
             if known is not None and snapshot_again:
                 self._forget(capture)
                 database.clean(capture)
+                tell_of_vanished(capture, database, self._settings)
             elif known is not None:
                 self._refuse_lost(capture, database.slot(capture))
             try:
@@ -117,6 +120,9 @@ class Captures:
             return replace(status, said=error.problem, remedy=error.remedy)
         except PenstockError:  # the database is away: the trace says so
             pass
+        if _EMPTIED in (status.trace or ""):
+            again = f"penstock cdc create {capture.name} --snapshot-again"
+            return replace(status, said="A table was emptied with TRUNCATE.", remedy=f"Take a new snapshot: {again}")
         said = first_sentence(status.trace or "")
         return replace(status, said=said, remedy=f"Mend the cause, then: penstock cdc restart {capture.name}")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.cdc.capture import Capture, Table
     from penstock.cdc.columns import Column
@@ -49,6 +49,14 @@ class SourceDatabase(ABC):
     @abstractmethod
     def columns(self, table: Table) -> tuple[Column, ...]:
         """The columns of a table as they are now."""
+
+    @abstractmethod
+    def keys(self, table: Table, columns: Sequence[Column]) -> Iterable[tuple[Any, ...]]:
+        """The keys of all rows of a table."""
+
+    @abstractmethod
+    def position(self) -> dict[str, Any]:
+        """Where the database's log ends now, in the words of a change's source."""
 
     @abstractmethod
     def slot(self, capture: Capture) -> Slot:

@@ -64,6 +64,7 @@ def connector_config(capture: Capture, settings: Settings) -> dict[str, str]:
         "topic.creation.default.partitions": "1",
         "topic.creation.default.replication.factor": "-1",
         "poll.interval.ms": "50",
+        "skipped.operations": "none",  # that a table was emptied must be known
         "errors.max.retries": "-1",
         "errors.retry.delay.max.ms": "15000",
         **{f"signal.consumer.{key}": value for key, value in security.items()},

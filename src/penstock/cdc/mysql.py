@@ -14,7 +14,7 @@ from penstock.cdc.database import Slot, SourceDatabase
 from penstock.errors import DeclarationError, SetupError, TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.cdc.capture import Capture, Database, Table
 
@@ -96,6 +96,18 @@ class MysqlDatabase(SourceDatabase):
         if not rows:
             raise _unknown(table, self._where)
         return tuple(_column(name, kind.lower(), key=key == "PRI") for name, kind, key in rows)
+
+    def keys(self, table: Table, columns: Sequence[Column]) -> Iterable[tuple[Any, ...]]:
+        """The key columns of all rows."""
+        names = ", ".join(_quoted(one.name) for one in columns)
+        with self._told():
+            return self._rows(f"SELECT {names} FROM {_quoted(table.schema)}.{_quoted(table.name)}")  # noqa: S608
+
+    def position(self) -> dict[str, Any]:
+        """The file and the place in it."""
+        with self._told():
+            logs = self._rows("SHOW BINARY LOGS")
+        return {"file": logs[-1][0], "pos": int(logs[-1][1])}
 
     def slot(self, capture: Capture) -> Slot:
         """There are no slots: only how much log the server keeps for everybody."""
@@ -186,3 +198,7 @@ def _unknown(table: Table, where: Database) -> DeclarationError:
     return DeclarationError(
         f"{where} has no table {table}.", code="table-unknown", remedy="Correct the capture's tables."
     )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

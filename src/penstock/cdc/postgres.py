@@ -14,7 +14,7 @@ from penstock.cdc.database import Slot, SourceDatabase
 from penstock.errors import DeclarationError, SetupError, TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.cdc.capture import Capture, Database, Table
 
@@ -118,6 +118,17 @@ class PostgresDatabase(SourceDatabase):
         if not rows:
             raise _unknown(table, self._where)
         return tuple(_column(name, kind, key=key) for name, kind, key in rows)
+
+    def keys(self, table: Table, columns: Sequence[Column]) -> Iterable[tuple[Any, ...]]:
+        """The key columns of all rows."""
+        names = sql.SQL(", ").join(sql.Identifier(one.name) for one in columns)
+        with self._told():
+            return self._connection.execute(sql.SQL("SELECT {} FROM {}").format(names, _identifier(table)))
+
+    def position(self) -> dict[str, Any]:
+        """The log sequence number as a number."""
+        with self._told():
+            return {"lsn": int(self._one("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"))}
 
     def slot(self, capture: Capture) -> Slot:
         """What the server says of the slot."""

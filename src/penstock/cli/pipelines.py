@@ -149,6 +149,19 @@ def list_pipelines(as_json: bool, settings: Settings) -> None:
     Example:
       penstock list --json
     """
+    rows = pipeline_rows(settings)
+    if as_json:
+        show_json({"queries": rows})
+        return
+    if not rows:
+        show("No pipeline has run here yet. Run one: penstock run FILE")
+        return
+    show_pipelines(rows)
+
+
+def pipeline_rows(settings: Settings) -> list[dict[str, Any]]:
+    """What is known of the queries of a project's pipelines, from the records beside their checkpoints."""
+    from penstock.pipeline.freshness import worst
     from penstock.pipeline.progress import behind
     from penstock.pipeline.state import all_pipelines
 
@@ -164,19 +177,21 @@ def list_pipelines(as_json: bool, settings: Settings) -> None:
                     "state": "running" if owner else "stopped",
                     "batch": last.get("batch"),
                     "behind": behind(last) if last else None,
+                    "fresh_ms": worst(last),
                     "watermark": last.get("watermark"),
                     "time": last.get("time"),
                 }
             )
-    if as_json:
-        show_json({"queries": rows})
-        return
-    if not rows:
-        show("No pipeline has run here yet. Run one: penstock run FILE")
-        return
-    head = ("pipeline", "query", "state", "batch", "behind", "watermark", "time")
+    return rows
+
+
+def show_pipelines(rows: list[dict[str, Any]]) -> None:
+    """One line per query; how fresh captured changes are in its sinks as p50 / p99."""
+    head = ("pipeline", "query", "state", "batch", "behind", "fresh_ms", "watermark", "time")
+    shown = [{**one, "fresh_ms": " / ".join(map(str, one["fresh_ms"] or ()))} for one in rows]
     table(
-        [name.upper() for name in head], [[one[name] if one[name] is not None else "" for name in head] for one in rows]
+        [name.upper() for name in head],
+        [[one[name] if one[name] is not None else "" for name in head] for one in shown],
     )
 
 

@@ -68,17 +68,24 @@ def down(wipe: bool, yes: bool, as_json: bool, settings: Settings) -> None:
 @click.command()
 @command_options
 def status(as_json: bool, settings: Settings) -> None:
-    """Show what runs where; exit code 1 if something that runs is not well.
+    """Show what runs where, and how far pipelines are; exit code 1 if something that runs is not well.
 
     \b
     Example:
       penstock status
       penstock status --json
     """
+    from penstock.cli.pipelines import pipeline_rows, show_pipelines
     from penstock.local.stack import Stack
 
-    found = Stack(settings).status()
-    _show_services(found, as_json)
+    found, rows = Stack(settings).status(), pipeline_rows(settings)
+    if as_json:
+        show_json({"services": found, "queries": rows})
+    else:
+        _show_services(found, as_json)
+        if rows:
+            show("")
+            show_pipelines(rows)
     if any(one.remedy for one in found):
         raise SystemExit(1)
 

@@ -99,6 +99,10 @@ class SourceConnector(Connector):
         """About so many of the newest rows, to learn from; None if this source can't give them."""
         return None
 
+    def freshness(self) -> list[Column]:
+        """How old its rows are: p50 and p99 of `capture` and `broker`, p50 and p1 of `arrived` and `committed`."""
+        return []
+
     def partitions(self, context: Context) -> int:
         """How many parts are read side by side: a real-time query needs a task for each."""
         return 1

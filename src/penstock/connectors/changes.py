@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.cdc.capture import Capture, Table, find_capture
-from penstock.connectors.base import Context, TableConnector
+from penstock.connectors.base import ORIGIN, Context, TableConnector
 from penstock.connectors.change_rows import ChangeRows
 from penstock.connectors.kafka import Kafka
 from penstock.connectors.table_columns import adapt_columns, known_columns
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from penstock.connectors.live_table import LiveTable
     from penstock.settings import Settings
@@ -34,7 +34,8 @@ class Changes(TableConnector):
     As a source, one row per change: `op` (insert, update, delete; read for a row of a snapshot), `before` and `after`
     (structs of the table's columns), `key`, `position` in the database's log, `transaction`, `committed_at`,
     `captured_at`. As a table, its current rows, kept fresh while the pipeline runs. `capture` is for one that is
-    declared in Python; others are found in penstock.toml.
+    declared in Python; others are found in penstock.toml. A table with `history` has every version of its rows that
+    the topic has, with `valid_from` and `valid_to`, for `ps.as_of`.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Changes(TableConnector):
     start: str = "earliest"
     rows_per_batch: int = 500_000
     metadata: str | None = None
+    history: bool = False
 
     system: ClassVar = "changes"
     summary: ClassVar = "Changes of a table in PostgreSQL, MySQL or MariaDB, captured by Debezium."
@@ -81,13 +83,17 @@ class Changes(TableConnector):
         """The current rows; while nothing runs only their columns."""
         from pyspark.sql.types import StructType
 
-        from penstock.connectors.live_table import table_frame
+        from penstock.connectors.live_table import VALID_FROM, VALID_TO, history_frame, table_frame
 
         schema = self._topic(context).stream(context).schema["after"].dataType
         assert isinstance(schema, StructType)
         if context.state is None:
-            return context.spark.createDataFrame([], schema)
-        return table_frame(context, self._folder(context.state), schema)
+            columns = StructType([*schema.fields])
+            for name in (VALID_FROM, VALID_TO) if self.history else ():
+                columns = columns.add(name, "timestamp")
+            return context.spark.createDataFrame([], columns)
+        made = history_frame if self.history else table_frame
+        return made(context, self._folder(context.state), schema)
 
     def kept(self, context: Context) -> LiveTable:
         """The files of the current rows, in the folder of a run."""
@@ -96,7 +102,7 @@ class Changes(TableConnector):
         assert context.state is not None
         folder = self._folder(context.state)
         folder.mkdir(parents=True, exist_ok=True)
-        return LiveTable(folder, self._topic(context), context)
+        return LiveTable(folder, self._topic(context), context, history=self.history)
 
     def recognises(self, told: Mapping[str, Any]) -> bool:
         """Kafka's offsets name their topics."""
@@ -114,6 +120,24 @@ class Changes(TableConnector):
         """The last changes of each partition."""
         return self._topic(context).newest(context, rows)
 
+    def freshness(self) -> list[Column]:
+        """By the times of the database, of Debezium and of the broker; rows of a snapshot are of no age."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        live = F.col("op") != "read"
+        committed, captured = F.unix_micros("committed_at") / 1000, F.unix_micros("captured_at") / 1000
+        arrived = F.unix_micros(f"{ORIGIN}.timestamp") / 1000
+
+        def parts(value: Column, second: float) -> Column:
+            return F.percentile_approx(F.when(live, value).cast("long"), [0.5, second], 200)
+
+        return [
+            parts(captured - committed, 0.99).alias("capture"),
+            parts(arrived - captured, 0.99).alias("broker"),
+            parts(arrived, 0.01).alias("arrived"),
+            parts(committed, 0.01).alias("committed"),
+        ]
+
     def partitions(self, context: Context) -> int:
         """The partitions of the topic."""
         return Kafka(self.name).partitions(context)
@@ -123,7 +147,7 @@ class Changes(TableConnector):
         return adapt_columns(*self.found(context.settings), context.settings, seen)
 
     def _folder(self, state: Path) -> Path:
-        return state / "tables" / self.name
+        return state / "tables" / (f"{self.name}-history" if self.history else self.name)
 
     def _topic(self, context: Context) -> Kafka:
         capture, table = self.found(context.settings)

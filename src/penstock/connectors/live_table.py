@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from penstock.connectors.base import Context
     from penstock.connectors.kafka import Kafka
 
-__all__ = ["LiveTable", "TableSource", "table_frame"]
+__all__ = ["VALID_FROM", "VALID_TO", "LiveTable", "TableSource", "history_frame", "table_frame"]
 
-_KEY, _BUCKET, _GONE, _ORDER = "__key", "__bucket", "__gone", "__order"
+VALID_FROM, VALID_TO = "valid_from", "valid_to"
+_KEY, _BUCKET, _GONE, _ORDER, _READ = "__key", "__bucket", "__gone", "__order", "__read"
 _BUCKETS = 4
 _TAIL = 20_000  # rows, or a tenth of the base if that is more
 _SMALL = 500_000  # rows: so large a table goes to every worker whole
@@ -36,9 +37,10 @@ _KEPT_SECONDS = 600.0
 
 
 class LiveTable:
-    """Brings the files of one table up to what its topic has."""
+    """Brings the files of one table up to what its topic has: the last row of each key, or every version of it."""
 
-    def __init__(self, folder: Path, topic: Kafka, context: Context) -> None:
+    def __init__(self, folder: Path, topic: Kafka, context: Context, *, history: bool = False) -> None:
+        self._history = history
         self._folder = folder
         self._topic = topic
         self._context = context
@@ -65,7 +67,9 @@ class LiveTable:
         fresh.coalesce(1).write.parquet(str(place))
         rows = self._files(place.name).agg(F.count("*")).collect()[0][0]
         if rows > max(_TAIL, known["rows"] // 10):
-            base = self._files(known["base"]).join(self._files(place.name).select(_KEY), _KEY, "left_anti")
+            base = self._files(known["base"])
+            if not self._history:
+                base = base.join(self._files(place.name).select(_KEY), _KEY, "left_anti")
             return self._base(base.unionByName(self._files(place.name), allowMissingColumns=True), version, ends)
         return self._publish({**known, "version": version, "tail": place.name, "ends": ends})
 
@@ -73,7 +77,7 @@ class LiveTable:
         from pyspark.sql import functions as F  # noqa: N812
 
         place = self._folder / f"base-{version}"
-        kept = rows.filter(~F.coalesce(F.col(_GONE), F.lit(False))).drop(_GONE)
+        kept = rows if self._history else rows.filter(~F.coalesce(F.col(_GONE), F.lit(False))).drop(_GONE)
         kept.repartition(_BUCKETS, _BUCKET).write.partitionBy(_BUCKET).parquet(str(place))
         count = self._context.spark.read.parquet(str(place)).count() if any(place.glob(f"{_BUCKET}=*")) else 0
         told = {"version": version, "base": place.name, "tail": None, "ends": ends, "rows": count}
@@ -89,6 +93,7 @@ class LiveTable:
             F.pmod(F.xxhash64(key), F.lit(_BUCKETS)).cast("int").alias(_BUCKET),
             (F.col("op") == "delete").alias(_GONE),
             F.struct("__origin.timestamp", "__origin.offset").alias(_ORDER),
+            *((F.col("op") == "read").alias(_READ), F.col("committed_at").alias(VALID_FROM)) if self._history else (),
             "after.*",
         )
         return self._folded(rows)
@@ -96,6 +101,8 @@ class LiveTable:
     def _folded(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
+        if self._history:
+            return rows
         whole = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
         return rows.groupBy(_KEY).agg(F.max_by(whole, _ORDER).alias("__last")).select("__last.*")
 
@@ -114,9 +121,33 @@ class LiveTable:
 
 def table_frame(context: Context, folder: Path, schema: StructType) -> DataFrame:
     """The rows of a table that is kept in a folder, the newest ones each time that they are read."""
+    return _hinted(_loaded(context, folder, schema), folder)
+
+
+def history_frame(context: Context, folder: Path, schema: StructType) -> DataFrame:
+    """Every version of the rows of a table, with the time that it was valid; open ends where that is not known."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import StructType
+
+    whole = StructType([*schema.fields]).add(_KEY, "string").add(_GONE, "boolean").add(_READ, "boolean")
+    order = StructType().add("timestamp", "timestamp").add("offset", "long")
+    rows = _loaded(context, folder, whole.add(_ORDER, order).add(VALID_FROM, "timestamp"))
+    by_key = Window.partitionBy(_KEY).orderBy(_ORDER)
+    ends = F.lead(VALID_FROM).over(by_key)
+    begins = F.when((F.row_number().over(by_key) > 1) | ~F.col(_READ), F.col(VALID_FROM))
+    made = rows.select("*", begins.alias("__begins"), ends.alias(VALID_TO)).filter(~F.col(_GONE))
+    columns = [F.col(f"`{one.name}`") for one in schema.fields]
+    return _hinted(made.select(*columns, F.col("__begins").alias(VALID_FROM), VALID_TO), folder)
+
+
+def _loaded(context: Context, folder: Path, schema: StructType) -> DataFrame:
     context.spark.dataSource.register(TableSource)
     ddl = context.spark.createDataFrame([], schema)._jdf.schema().toDDL()
-    rows = context.spark.read.format("penstock_table").schema(ddl).option("folder", str(folder)).load()
+    return context.spark.read.format("penstock_table").schema(ddl).option("folder", str(folder)).load()
+
+
+def _hinted(rows: DataFrame, folder: Path) -> DataFrame:
     known = _manifest(folder)
     return rows.hint("broadcast") if known and known["rows"] < _SMALL else rows
 
@@ -163,10 +194,12 @@ class _TableReader(DataSourceReader):
         wanted = to_arrow_schema(self._schema, timezone="UTC")
         tail = _read(self._folder / known["tail"]) if known["tail"] else None
         base = _read(self._folder / known["base"] / f"{_BUCKET}={partition.value}")
-        if base is not None and tail is not None:
+        history = _READ in wanted.names
+        if base is not None and tail is not None and not history:
             base = base.filter(pc.invert(pc.is_in(base[_KEY], value_set=tail[_KEY].combine_chunks())))
         if tail is not None:
-            tail = tail.filter(pc.and_(pc.equal(tail[_BUCKET], partition.value), pc.invert(tail[_GONE])))
+            tail = tail.filter(pc.equal(tail[_BUCKET], partition.value))
+            tail = tail if history else tail.filter(pc.invert(tail[_GONE]))
         for rows in (base, tail):
             if rows is not None and rows.num_rows:
                 columns = [

@@ -10,6 +10,7 @@ from penstock.pipeline.declare import ProcessingTime
 from penstock.pipeline.durations import percentile, seconds
 from penstock.pipeline.each import MADE, made_of, rows_made
 from penstock.pipeline.failure import told_at
+from penstock.pipeline.freshness import FRESHNESS
 from penstock.pipeline.ticks import Ticks
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Build:
             for _, wrong, _ in time_rules(time, rows):
                 bad = bad | wrong
             rows = observe(rows, source.name, [F.count_if(bad).alias("dead")])
+            if fresh := source.connector.freshness():
+                rows = rows.observe(f"{FRESHNESS}{source.name}", *fresh)
             rows = rows.filter(~bad).drop(BAD, ORIGIN)
             return rows if time is None else self._timed(rows, source, time, ticks)
 

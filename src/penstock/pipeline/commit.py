@@ -80,6 +80,7 @@ class Commit:
         self.failure: PenstockError | None = None
         self.waits_for: str | None = None
         self.behind = 0
+        self.ended: dict[int, float] = {}
         self._build = build
         self._query = query
         self._folder = folder
@@ -137,6 +138,7 @@ class Commit:
         self._each_patiently([one for one in due if one.writer.carries_letters], write)
         if not any(one.writer.carries_letters for one in targets):
             self._each_patiently([letters], lambda one: one.publish(self._told(record), refused()))
+        self.ended[number] = time.time()
         batch.reached("all written")
         for folder in (batch.folder, batch.folder.with_name("refused")):
             shutil.rmtree(folder, ignore_errors=True)

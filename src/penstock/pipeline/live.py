@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import BestEffortSink
@@ -12,11 +13,11 @@ from penstock.pipeline.build import Build
 from penstock.pipeline.checkpoint import watermark_of, with_logs
 from penstock.pipeline.commit import Commit, Terms
 from penstock.pipeline.durations import seconds
+from penstock.pipeline.freshness import freshness_of
 from penstock.pipeline.idle import IdleClock
 from penstock.pipeline.ticks import EXCLUDED, PUSH_DOWN, Ticks
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from pathlib import Path
 
     from pyspark.sql.streaming import StreamingQuery
@@ -102,6 +103,7 @@ class Live:
         if record["duration_ms"].get("addBatch") is None:
             return None
         dead, warned = progress.counts_of(self.commit.observed(record["batch"]))
+        record["freshness"] = freshness_of(told.get("observedMetrics", {}), *self._times(told))
         record["dead"] |= dead
         record["warned"] |= warned
         self.tries = 0
@@ -112,6 +114,11 @@ class Live:
         self.totals.update(batches=1, rows=record["rows"], dead=count, late=record["late"])
         self._idle.heard(record, self._rows_by_source(record))
         return record
+
+    def _times(self, told: dict[str, Any]) -> tuple[float, float]:
+        """When a batch began, and when the last sink had it."""
+        begun = datetime.fromisoformat(told["timestamp"]).timestamp()
+        return begun, self.commit.ended.pop(told["batchId"], begun + told["durationMs"]["triggerExecution"] / 1000)
 
     def tick_all(self, moment: datetime) -> None:
         """Move the time of all sources."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from penstock.pipeline.freshness import FRESHNESS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -53,6 +55,8 @@ def counts_of(observed: Mapping[str, Mapping[str, int]]) -> tuple[Counts, Counts
     dead: Counts = {}
     warned: Counts = {}
     for name, counts in observed.items():
+        if name.startswith(FRESHNESS):
+            continue
         stage = name.partition(":")[0]
         for said, count in counts.items():
             action, _, rule = said.partition(":")
