@@ -127,8 +127,9 @@ class MysqlDatabase(SourceDatabase):
         self._connection.close()
 
     def _check_server(self) -> None:
-        settings = {name.lower(): value for name, value in self._rows("SHOW VARIABLES LIKE '%bin%log%'")}
         wanted = {"log_bin": ("ON", "1"), "binlog_format": ("ROW",), "binlog_row_image": ("FULL",)}
+        asked = "SHOW VARIABLES WHERE Variable_name IN ('log_bin', 'binlog_format', 'binlog_row_image')"
+        settings = {name.lower(): value for name, value in self._rows(asked)}
         for name, good in wanted.items():
             if settings.get(name, "").upper() not in good:
                 raise SetupError(

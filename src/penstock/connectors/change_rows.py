@@ -54,6 +54,8 @@ class ChangeRows(Format):
         source = f"{_PARSED}.source"
         file = F.regexp_extract(F.col(f"{source}.file"), r"(\d+)$", 1).try_cast("bigint")
         position = F.coalesce(F.col(f"{source}.lsn"), file * _FILE_SHIFT + F.col(f"{source}.pos"))
+        # A snapshot is before the change that stands where it was taken.
+        position = position - F.when(F.col(f"{_PARSED}.op") == "r", 1).otherwise(0)
         done = F.create_map(*(F.lit(word) for pair in _DONE.items() for word in pair))
         kept = [name for name in raw.columns if name != "value"]
         return read.select(
