@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[1]
 
 def test_public_names() -> None:
     assert sorted(penstock.__all__) == [
+        "Capture",
+        "Changes",
         "Console",
         "Csv",
         "Delta",
@@ -32,8 +34,13 @@ def test_public_names() -> None:
         "Raw",
         "Secret",
         "__version__",
+        "as_of",
+        "capture",
         "count_window",
         "deduplicated",
+        "folded",
+        "history_of",
+        "rows_of",
         "top",
     ]
     for name in penstock.__all__:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
 from penstock.broker import Producer, read
 from penstock.cdc import Capture, Captures
 from penstock.connectors.iceberg_writer import open_catalog
-from penstock.errors import StateError
+from penstock.errors import DeclarationError, StateError
 from penstock.pipeline.compile import compile_pipeline
+from penstock.pipeline.rebuild import rebuild
 from penstock.pipeline.run import Running, start
 from tests.conftest import wait_until
 
@@ -310,3 +314,41 @@ def test_a_table_that_is_emptied_is_never_silent(shop: Shop, captures: Captures,
     shop.wait_for(4)
     caught_up(pipeline, shop.into(context))
     assert shop.sql("SELECT id, name FROM copy") == [(2, "Bea")]
+
+
+def test_sinks_are_built_anew_and_the_pipeline_goes_on(shop: Shop, captures: Captures, context: Context) -> None:
+    captures.create(shop.capture)
+    shop.sql("INSERT INTO customers VALUES (1, 'Ada', NULL), (2, 'Bob', NULL), (3, 'Cy', NULL)")
+    shop.sql("DELETE FROM customers WHERE id = 3")
+    shop.wait_for(4)
+    index = shop.name.replace("_", "-")
+    pipeline = mirror(
+        shop,
+        ps.Iceberg(f"{shop.name}.c", key="id"),
+        ps.Delta(f"{shop.name}/c", key="id"),
+        ps.Postgres(f"{shop.name}.copy", key="id", create=True),
+        ps.OpenSearch(index, key="id"),
+    )
+    known = shop.into(context)
+    caught_up(pipeline, known)
+    shop.sql("UPDATE copy SET name = 'wrong'", "CREATE VIEW seen AS SELECT name FROM copy")
+    place = Path(context.settings.lake.warehouse) / shop.name / "c"
+    plan = compile_pipeline(pipeline, known)
+    said: list[str] = []
+    for target in (f"iceberg:{shop.name}.c", f"delta:{shop.name}/c", f"{shop.name}.copy", f"opensearch:{index}"):
+        assert rebuild(plan, known, target, said.append).batch == 0
+    assert sorted(shop.sql("SELECT * FROM seen")) == [("Ada",), ("Bob",)]
+    shop.sql("UPDATE customers SET name = 'Bea' WHERE id = 2", "DELETE FROM customers WHERE id = 1")
+    shop.wait_for(6)
+    caught_up(pipeline, known)
+    assert [one["name"] for one in in_lake(context, f"{shop.name}.c")] == ["Bea"]
+    assert DeltaTable(str(place)).to_pyarrow_table().column("name").to_pylist() == ["Bea"]
+    assert shop.sql("SELECT * FROM seen") == [("Bea",)]
+    httpx.post(f"{context.settings.opensearch.url}/{index}/_refresh")
+    hits = httpx.get(f"{context.settings.opensearch.url}/{index}/_search").json()["hits"]["hits"]
+    assert [one["_source"]["name"] for one in hits] == ["Bea"]
+    for target in (f"iceberg:{shop.name}.c", f"opensearch:{index}"):  # once more, over what was built anew
+        rebuild(plan, known, target, said.append)
+    assert [one["name"] for one in in_lake(context, f"{shop.name}.c")] == ["Bea"]
+    with pytest.raises(DeclarationError, match="has no sink 'nothing'"):
+        rebuild(plan, known, "nothing", said.append)

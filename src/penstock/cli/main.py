@@ -19,6 +19,7 @@ _COMMANDS = {
     "check": ("penstock.cli.pipelines:check", "Check a pipeline without running it."),
     "explain": ("penstock.cli.pipelines:explain", "Show what a pipeline will run."),
     "run": ("penstock.cli.pipelines:run", "Run a pipeline."),
+    "rebuild": ("penstock.cli.rebuild:rebuild", "Build a sink anew from the log, beside the old one."),
     "stop": ("penstock.cli.pipelines:stop", "Stop a running pipeline."),
     "list": ("penstock.cli.pipelines:list_pipelines", "The pipelines of this project."),
     "up": ("penstock.cli.services:up", "Start local services and what they need."),

@@ -166,6 +166,10 @@ class BatchSink(SinkConnector):
         """Sinks of one query that give the same answer are written by one writer, in one step."""
         return self.target()
 
+    def beside(self, unique: str) -> BatchSink | None:
+        """The same sink under another name, to be built anew there; None if none can take its place later."""
+        return None
+
     @abstractmethod
     def open(self, opening: Opening) -> Writer:
         """A writer for one query and all sinks that are written together."""

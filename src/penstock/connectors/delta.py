@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.connectors.base import Context, TransactionalSink
@@ -56,6 +56,10 @@ class Delta(KeyedSink, TransactionalSink):
             yield f"{self.table!r} is not a folder.", "Write a path that driver and executors see."
         if self.compact_at < 2:
             yield "compact_at must be at least 2.", "Leave it out for 50."
+
+    def beside(self, unique: str) -> Delta:
+        """A folder beside it."""
+        return replace(self, table=f"{self.table.rstrip('/')}__{unique}")
 
     def check(self, rows: DataFrame, context: Context) -> None:
         """Every column has a type there."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from penstock.connectors.base import BatchSink
     from penstock.connectors.delta import Delta
 
 __all__ = ["DeltaWriter"]
@@ -68,6 +70,15 @@ class DeltaWriter(LakeWriter):
             batch.reached("all sent")
             self._append(table, actions, batch)
             batch.reached("transaction committed")
+
+    def take_place_of(self, sink: BatchSink) -> None:
+        """Rename both folders; the old one is removed."""
+        assert isinstance(sink, type(self._sink))
+        place = sink.place(self._opening.context)
+        old = self._place.with_name(f"{self._place.name}_old")
+        place.rename(old)
+        self._place.rename(place)
+        shutil.rmtree(old)
 
     def compact(self) -> int:
         """Make small files one, if there are enough of them; return how many there were."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.connectors.base import Context, TransactionalSink
@@ -56,6 +56,10 @@ class Iceberg(KeyedSink, TransactionalSink):
         """Every column has a type there."""
         check_columns(rows)
         self.check_key(rows)
+
+    def beside(self, unique: str) -> Iceberg:
+        """A table in the same namespace."""
+        return replace(self, table=f"{self.table}__{unique}")
 
     def open(self, opening: Opening) -> IcebergWriter:
         """The commits of one table."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
     from pyspark.sql import DataFrame
 
+    from penstock.connectors.base import BatchSink
     from penstock.connectors.iceberg import Iceberg
     from penstock.settings import Lake
 
@@ -102,6 +103,16 @@ class IcebergWriter(LakeWriter):
             batch.reached("transaction committed")
             if self._sink.keys:
                 changes.remove()
+
+    def take_place_of(self, sink: BatchSink) -> None:
+        """Rename both tables; the old one is dropped."""
+        assert isinstance(sink, type(self._sink))
+        old = f"{self._sink.table}_old"
+        with self._told():
+            catalog = self._opened()
+            catalog.rename_table(sink.table, old)
+            catalog.rename_table(self._sink.table, sink.table)
+            catalog.drop_table(old)
 
     def compact(self) -> int:
         """Make small files one, if there are enough of them; return how many there were."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.base import Context, IdempotentSink
@@ -63,6 +63,10 @@ class OpenSearch(KeyedSink, IdempotentSink):
                     code="version-wrong",
                     remedy="Name the offset or another position: version='kafka.offset'.",
                 )
+
+    def beside(self, unique: str) -> OpenSearch:
+        """Another index, which gets the name as an alias."""
+        return replace(self, index=f"{self.index}-{unique}")
 
     def position(self, rows: DataFrame) -> str | None:
         """Where a row stands in its source, as SQL."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from penstock.connectors.base import BatchSink
     from penstock.connectors.opensearch import OpenSearch
 
 __all__ = ["OpenSearchWriter"]
@@ -67,6 +68,14 @@ class OpenSearchWriter(Writer):
         finally:
             staged.remove()
         changes.remove()
+
+    def take_place_of(self, sink: BatchSink) -> None:
+        """Let the name be an alias of this index, in one step with the end of what had it before."""
+        assert isinstance(sink, type(self._sink))
+        had = self._ask("GET", f"/{sink.index}/_alias")
+        actions: list[dict[str, Any]] = [{"remove_index": {"index": name}} for name in had]
+        actions.append({"add": {"index": self._sink.index, "alias": sink.index}})
+        self._ask("POST", "/_aliases", json.dumps({"actions": actions}).encode())
 
     def close(self) -> None:
         """End the connections."""

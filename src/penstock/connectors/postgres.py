@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.connectors.base import Context, TransactionalSink
@@ -65,6 +65,11 @@ class Postgres(KeyedSink, TransactionalSink):
             yield f"{self.table!r} is not a table's name.", "Write name or schema.name."
         if self.writers < 1:
             yield "writers must be at least 1.", "Leave it out for one."
+
+    def beside(self, unique: str) -> Postgres:
+        """A table in the same schema, filled by one connection."""
+        *schema, name = self.path
+        return replace(self, table=".".join([*schema, f"{name[:50]}__{unique}"]), create=True)
 
     def check(self, rows: DataFrame, context: Context) -> None:
         """Every column has a type there, every key column is one of them."""

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg import errors
+from psycopg import errors, sql
 
 from penstock.connectors.keyed import shown
 from penstock.connectors.letters import dead_letters, envelope
 from penstock.connectors.postgres_copy import away, connect, said
 from penstock.connectors.postgres_stage import Stage
-from penstock.connectors.writing import START_OVER, Batch, Letter, Mark, MarkedWriter, Opening
+from penstock.connectors.writing import REBUILD, START_OVER, Batch, Letter, Mark, MarkedWriter, Opening
 from penstock.errors import CommitUnknownError, DeclarationError, PenstockError, SetupError, StateError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from penstock.connectors.base import BatchSink
     from penstock.connectors.postgres import Postgres
     from penstock.connectors.postgres_copy import Refused
 
@@ -50,7 +51,9 @@ class PostgresWriter(MarkedWriter):
         self._sinks = sinks
         self._settings = opening.context.settings.postgres
         self._database = sinks[0][1].database
-        self._key = (opening.query_id, sinks[0][1].together())
+        # The mark of a table that is built anew is not the one of the database's other tables.
+        rebuilt = f":{sinks[0][1].table}" if opening.run == REBUILD else ""
+        self._key = (opening.query_id, sinks[0][1].together() + rebuilt)
         self._connection: psycopg.Connection[Any] | None = None
 
     def mark(self) -> Mark | None:
@@ -73,7 +76,7 @@ class PostgresWriter(MarkedWriter):
             batch.reached("rows staged")
             with connection.transaction():
                 mark = self._locked(connection)
-                if mark is not None and mark.next != batch.number:
+                if mark is not None and mark.next != batch.number and self._opening.run != REBUILD:
                     raise CommitUnknownError(
                         "Another process has moved the mark of this query in PostgreSQL.",
                         code="mark-moved",
@@ -89,6 +92,23 @@ class PostgresWriter(MarkedWriter):
         batch.reached("transaction committed")
         for _, stage in stages:
             stage.end()
+
+    def take_place_of(self, sink: BatchSink) -> None:
+        """Exchange the rows in one transaction: rights, indexes and views of the table stay."""
+        ((_, beside),) = self._sinks
+        assert isinstance(sink, type(beside))
+        old, new = sql.Identifier(*sink.path), sql.Identifier(*beside.path)
+        with self._told("writing"), self._open().transaction():
+            connection = self._open()
+            names = connection.execute(
+                "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+                (new.as_string(connection),),
+            ).fetchall()
+            columns = sql.SQL(", ").join(sql.Identifier(name) for (name,) in names)
+            connection.execute(sql.SQL("DELETE FROM {}").format(old))
+            connection.execute(sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(old, columns, columns, new))
+            connection.execute(sql.SQL("DROP TABLE {}").format(new))
+            connection.execute("DELETE FROM penstock_marks WHERE query_id = %s AND sink = %s", self._key)
 
     def close(self) -> None:
         """End the connection; an open transaction is rolled back."""

@@ -23,11 +23,23 @@ if TYPE_CHECKING:
 
     from penstock.connectors.base import BatchSink, Context
 
-__all__ = ["START_OVER", "Batch", "Letter", "Mark", "MarkedWriter", "Opening", "Writer", "is_due", "refuse_rival"]
+__all__ = [
+    "REBUILD",
+    "START_OVER",
+    "Batch",
+    "Letter",
+    "Mark",
+    "MarkedWriter",
+    "Opening",
+    "Writer",
+    "is_due",
+    "refuse_rival",
+]
 
 Letter = tuple[str, Any, Any]
 _Made = TypeVar("_Made")
 
+REBUILD = "rebuild"  # the run that builds a sink anew
 START_OVER = (
     "Bring it back with its rows; or start the query over by removing its folder under .penstock/state/, and what it"
     " wrote."
@@ -125,6 +137,10 @@ class Writer(ABC):
     def maintain(self) -> None:
         """Tidy up in the sink, if there is something to tidy up; called when little is waiting."""
         return
+
+    def take_place_of(self, sink: BatchSink) -> None:
+        """Let what was written here be what another sink of the same kind has; only where the sink has a `beside`."""
+        raise NotImplementedError(sink.target())
 
     @abstractmethod
     def close(self) -> None:

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["batch_record", "committed_without_record", "digest_of", "kafka_ends", "watermark_of", "with_logs"]
+__all__ = [
+    "batch_record",
+    "committed_without_record",
+    "digest_of",
+    "kafka_ends",
+    "last_batch",
+    "query_id",
+    "watermark_of",
+    "with_logs",
+]
 
 
 def committed_without_record(checkpoint: Path, known: list[dict[str, Any]], stages: set[str]) -> list[dict[str, Any]]:
@@ -43,10 +52,20 @@ def kafka_ends(record: dict[str, Any]) -> dict[str, dict[str, int]]:
     return {name: parts for one in ends for name, parts in one.items() if isinstance(parts, dict)}
 
 
+def query_id(checkpoint: Path) -> str:
+    """The id that Spark has noted: marks are kept by it, never by a name alone."""
+    return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
+
+
+def last_batch(checkpoint: Path) -> int | None:
+    """The last batch that was committed."""
+    return max(_numbers(checkpoint / "commits"), default=None)
+
+
 def watermark_of(checkpoint: Path) -> str | None:
     """The watermark of the last batch that was committed."""
-    commits = _numbers(checkpoint / "commits")
-    return _watermark(checkpoint, max(commits)) if commits else None
+    last = last_batch(checkpoint)
+    return None if last is None else _watermark(checkpoint, last)
 
 
 def _watermark(checkpoint: Path, number: int) -> str | None:

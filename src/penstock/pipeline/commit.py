@@ -7,7 +7,6 @@ asked twice. Dead letters come last, so that whoever sees them knows that the ba
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from contextlib import ExitStack, suppress
@@ -22,7 +21,7 @@ from penstock.errors import CommitUnknownError, PenstockError, TransientError
 from penstock.pipeline import progress
 from penstock.pipeline.batch_rows import BatchRows
 from penstock.pipeline.build import stage_of
-from penstock.pipeline.checkpoint import batch_record, digest_of, kafka_ends
+from penstock.pipeline.checkpoint import batch_record, digest_of, kafka_ends, query_id
 from penstock.pipeline.intent import Intent
 from penstock.pipeline.observed import observed
 
@@ -209,8 +208,7 @@ class Commit:
     def _opened(self, context: Context) -> tuple[list[_Target], DeadLetters]:
         """The writers, opened by the id that Spark has noted in the checkpoint: never by a name alone."""
         if self._targets is None or self._letters is None:
-            noted = json.loads((self._folder / "checkpoint" / "metadata").read_text(encoding="utf-8"))
-            self._query_id = noted["id"]
+            self._query_id = query_id(self._folder / "checkpoint")
             groups: dict[str, list[Sink]] = {}
             for sink in self._query.sinks:
                 assert isinstance(sink.connector, BatchSink)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.declare import Flow, Source
     from penstock.pipeline.plan import Graph, Query
 
-__all__ = ["RULE", "SAID", "Found", "found_in"]
+__all__ = ["RULE", "SAID", "Found", "found_in", "good_rows", "told_of"]
 
 RULE = "__rule"
 SAID = "__said"
@@ -49,13 +49,13 @@ def found_in(
     """What was wrong with the rows of a batch, stage by stage; of the stages that are `owned` only."""
     counted = {stage for stage in record["dead"] if stage in owned}
     made: dict[str, DataFrame] = {}
-    for source, told in _told_of(graph, query, record):
+    for source, told in told_of(graph, query, record):
         rows = source.connector.replay(context, told)
         if rows is None:
             continue
         if source.name in counted:
             yield Found(source.name, _wrong_in_source(source, rows))
-        made[source.name] = _good(source, rows)
+        made[source.name] = good_rows(source, rows)
     looked_up = {name for flow in query.flows for name in graph.flow(flow).inputs}
     for table in graph.tables:
         if table.name in looked_up:
@@ -67,7 +67,7 @@ def found_in(
         yield from _in_flow(flow, made, record, ruled=name in counted, late=late and name in owned)
 
 
-def _told_of(graph: Graph, query: Query, record: dict[str, Any]) -> Iterator[tuple[Source, dict[str, Any]]]:
+def told_of(graph: Graph, query: Query, record: dict[str, Any]) -> Iterator[tuple[Source, dict[str, Any]]]:
     """What a batch tells of each source; one that could be several gets what the others leave."""
     left = [one for one in record["sources"] if one["end"]]
     sources = [one for one in graph.sources if one.name in query.sources]
@@ -115,7 +115,7 @@ def _wrong_in_source(source: Source, rows: DataFrame) -> DataFrame:
     return _told(rows, [(rule, wrong) for rule, wrong, _ in rules], said)
 
 
-def _good(source: Source, rows: DataFrame) -> DataFrame:
+def good_rows(source: Source, rows: DataFrame) -> DataFrame:
     """The rows that reach the flows, each with an origin of its own and its time marked as Spark marks it."""
     from pyspark.sql import functions as F  # noqa: N812
 
