@@ -64,6 +64,8 @@ def connector_config(capture: Capture, settings: Settings) -> dict[str, str]:
         "topic.creation.default.partitions": "1",
         "topic.creation.default.replication.factor": "-1",
         "poll.interval.ms": "50",
+        # A task that fails in a transaction waits for its end before it says so; each holds a poll's records only.
+        "producer.override.transaction.timeout.ms": "15000",
         "skipped.operations": "none",  # that a table was emptied must be known
         "errors.max.retries": "-1",
         "errors.retry.delay.max.ms": "15000",

@@ -39,7 +39,7 @@ __all__ = [
 Letter = tuple[str, Any, Any]
 _Made = TypeVar("_Made")
 
-REBUILD = "rebuild"  # the run that builds a sink anew
+REBUILD = "0" * 15  # the run that builds a sink anew
 START_OVER = (
     "Bring it back with its rows; or start the query over by removing its folder under .penstock/state/, and what it"
     " wrote."
