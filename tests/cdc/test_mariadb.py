@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import penstock as ps
 from penstock.broker import Topics, read
 from penstock.cdc import Capture, Captures
+from penstock.cdc.supervisor import Supervisor
 from penstock.errors import PenstockError, SetupError
 from penstock.settings import Capture as Declared
 from penstock.settings import Secret
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.connectors.base import Context
+    from tests.conftest import Project
 
 
 @pytest.fixture
@@ -35,10 +37,11 @@ def mariadb(tmp_path: Path) -> Iterator[MariaDb]:
     made.close()
 
 
-def test_a_table_of_mariadb_is_mirrored(mariadb: MariaDb, context: Context, tmp_path: Path) -> None:
+def test_a_table_of_mariadb_is_mirrored(mariadb: MariaDb, platform: Project, context: Context, tmp_path: Path) -> None:
     mariadb.sql(
         "CREATE DATABASE shop",
         "CREATE USER cdc@'%' IDENTIFIED BY 'secret'",
+        "GRANT SELECT ON *.* TO cdc@'%'",
         "CREATE TABLE shop.items (id bigint PRIMARY KEY, name varchar(50), price decimal(10,2), day date,"
         " seen datetime(6), at timestamp(3) NULL, raw blob, much int unsigned)",
         "INSERT INTO shop.items VALUES (1, 'one', 12.50, '2026-02-28', '2026-02-28 23:59:59.123456',"
@@ -55,7 +58,7 @@ def test_a_table_of_mariadb_is_mirrored(mariadb: MariaDb, context: Context, tmp_
         password=Secret(file=str(tmp_path / "password")),
     )
     capture = Capture(f"maria_{uuid.uuid4().hex[:8]}", declared)
-    settings = replace(context.settings, captures={capture.name: declared}, project=context.settings.project)
+    settings = replace(platform.settings, captures={capture.name: declared})
     with Captures(settings) as captures:
         with pytest.raises(SetupError, match="lacks the right"):
             captures.create(capture)
@@ -67,9 +70,14 @@ def test_a_table_of_mariadb_is_mirrored(mariadb: MariaDb, context: Context, tmp_
         topics = Topics(settings.kafka)
         wait_until(lambda: sum(topics.end_offsets(topic, committed=True).values()) >= 2)
         mariadb.sql("UPDATE shop.items SET name = 'first', id = 10 WHERE id = 1", "DELETE FROM shop.items WHERE id = 2")
+        said: list[dict[str, Any]] = []
+        supervisor = Supervisor(settings, [capture], said.append)
+        supervisor.start()
         mariadb.kill()
         mariadb.sql("INSERT INTO shop.items (id, name) VALUES (3, 'three')")
-        wait_until(lambda: b'"id":3' in b"".join(one.key or b"" for one in read(settings.kafka, topic)), 90)
+        keys = [one.key for one in read(settings.kafka, topic)]
+        wait_until(lambda: b'{"id":3}' in [one.key for one in read(settings.kafka, topic)], 120, f"{said} {keys}")
+        supervisor.stop()
         pipeline = ps.Pipeline(f"mirror-{capture.name}")
         pipeline.source("items", ps.Changes(topic))
 
@@ -78,7 +86,7 @@ def test_a_table_of_mariadb_is_mirrored(mariadb: MariaDb, context: Context, tmp_
             return ps.rows_of(items)
 
         pipeline.sink(rows, ps.Iceberg(f"{capture.name}.items", key="id"))
-        caught_up(pipeline, replace(context, settings=settings))
+        caught_up(pipeline, replace(context, settings=replace(context.settings, captures=settings.captures)))
         captures.delete(capture)
     found = sorted(tuple(one.values()) for one in in_lake(context, f"{capture.name}.items"))
     wanted = sorted(mariadb.sql("SELECT * FROM shop.items"))

@@ -120,6 +120,7 @@ def _mysql(capture: Capture, settings: Settings, security: dict[str, str]) -> di
         "database.include.list": ",".join(re.escape(one) for one in databases),
         "database.server.id": str(int(hashlib.sha256(capture.name.encode()).hexdigest()[:7], 16) + 10_000),
         "include.schema.changes": "false",
+        "connect.keep.alive.interval.ms": "5000",
         f"{history}.kafka.topic": f"{capture.name}-schema-history",
         f"{history}.kafka.bootstrap.servers": settings.kafka.bootstrap,
         f"{history}.store.only.captured.tables.ddl": "true",
