@@ -29,7 +29,8 @@ check: setup ## ruff, mypy, import-linter, the pages that are made from the code
 docs: setup ## write the pages that are made from the code
 	@$(BIN)/python scripts/connector_pages.py
 
-chaos: setup ## the long kills: a hundred of everything, into every sink; about 45 minutes
+chaos: setup ## the long kills: ten minutes of captured changes, then a hundred kills into every sink; about an hour
+	@$(BIN)/python -m tests.cdc.chaos
 	@$(BIN)/python -m tests.guarantees.chaos $(ARGS)
 
 bench: setup ## measure what the project promises, about 50 minutes
