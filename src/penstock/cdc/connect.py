@@ -19,6 +19,7 @@ __all__ = ["Connect", "first_sentence"]
 
 _BUSY = 409  # a rebalance is under way
 _BUSY_SECONDS = 60.0
+_GONE_SECONDS = 15.0
 
 
 class Connect:
@@ -81,8 +82,11 @@ class Connect:
         return list(found["offsets"]) if found else []
 
     def delete(self, name: str) -> None:
-        """Remove a connector."""
+        """Remove a connector; the workers hear of it a moment later."""
         self._ask("DELETE", f"/connectors/{quote(name)}", absent=True)
+        deadline = time.monotonic() + _GONE_SECONDS
+        while self.status(name) is not None and time.monotonic() < deadline:
+            time.sleep(0.1)
 
     def wait(self, name: str, reached: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any]:
         """The status once it is as wanted; what it is after so many seconds otherwise."""

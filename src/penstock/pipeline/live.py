@@ -118,7 +118,8 @@ class Live:
     def _times(self, told: dict[str, Any]) -> tuple[float, float]:
         """When a batch began, and when the last sink had it."""
         begun = datetime.fromisoformat(told["timestamp"]).timestamp()
-        return begun, self.commit.ended.pop(told["batchId"], begun + told["durationMs"].get("triggerExecution", 0) / 1000)
+        took = told["durationMs"].get("triggerExecution", 0) / 1000
+        return begun, self.commit.ended.pop(told["batchId"], begun + took)
 
     def tick_all(self, moment: datetime) -> None:
         """Move the time of all sources."""
