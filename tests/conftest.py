@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.broker import Topics
+from penstock.cli.jars import record_classes
 from penstock.connectors.base import Context
 from penstock.local import processes
 from penstock.local.jars import JarStore
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+# Every JVM of the tests lives for seconds: the second compiler would only take the cores from it.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 class Project:
@@ -108,8 +112,9 @@ def spark() -> Iterator[SparkSession]:
     """The one Spark of the test run."""
     store = JarStore()
     store.ensure(["spark"], Silent())
+    record_classes(store.classes, Silent())
     options = {"spark.sql.shuffle.partitions": "1"}  # a batch of a few rows is quicker so
-    session = open_session("tests", store.paths("spark"), master="local[8]", options=options)
+    session = open_session("tests", store.paths("spark"), master="local[8]", options=options, classes=store.classes)
     yield session
     session.stop()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from penstock.local.jars import JarStore
 from penstock.local.progress import Silent
 from tests.cdc.mirrors import Mirrors
-from tests.conftest import Project
+from tests.conftest import Project, wait_until
 
 SERVICES = ("connect", "postgres", "kafka", "opensearch")
 
@@ -29,9 +29,10 @@ def main() -> None:
         try:
             mirrors = Mirrors(project)
             mirrors.begin()
+            wait_until(mirrors.arrived, 120)
             deadline, kills = time.monotonic() + given.minutes * 60, 0
             for service in itertools.cycle((*SERVICES, "driver")):
-                time.sleep(20)
+                mirrors.go_on(1000)
                 if time.monotonic() > deadline:
                     break
                 if service == "driver":

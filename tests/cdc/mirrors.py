@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +82,17 @@ class Mirrors:
             self._driver = subprocess.Popen(
                 command, cwd=self.platform.folder, stdout=said, stderr=said, start_new_session=True
             )
+
+    def arrived(self) -> bool:
+        """Whether the pipeline has begun to mirror."""
+        with contextlib.suppress(psycopg.Error):
+            return all(self._in_postgres(table) for table in TABLES)
+        return False
+
+    def go_on(self, transactions: int) -> None:
+        """Wait until the tables have changed so many times more."""
+        aim = self.transactions + transactions
+        wait_until(lambda: self.transactions >= aim, 120, f"{transactions} more transactions")
 
     def kill_driver(self) -> None:
         """Kill it, start another."""
@@ -158,7 +168,7 @@ class Mirrors:
                     self._transaction(connection)
                     connection.commit()
                     self.transactions += 1
-            time.sleep(0.2)
+            self._over.wait(0.2)
 
     def _transaction(self, connection: psycopg.Connection[Any]) -> None:
         """Some changes of both tables: rows come, change, change their key, go."""

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from tests.cdc.mirrors import Mirrors
+from tests.conftest import wait_until
 
 if TYPE_CHECKING:
     from tests.conftest import Project
 
-_PAUSE = 8.0  # changes go on between two kills
+_BETWEEN = 400  # transactions between two kills
 
 
 def test_every_process_is_killed_in_turn(platform: Project) -> None:
     mirrors = Mirrors(platform)
     try:
         mirrors.begin()
-        time.sleep(3 * _PAUSE)
+        wait_until(mirrors.arrived, 120)
         for service in ("connect", "postgres", "kafka", "opensearch"):
             mirrors.kill_service(service)
-            time.sleep(_PAUSE)
+            mirrors.go_on(_BETWEEN)
         mirrors.kill_driver()
-        time.sleep(_PAUSE)
+        mirrors.go_on(_BETWEEN)
         mirrors.finish()
         assert mirrors.transactions > 1000
     finally:

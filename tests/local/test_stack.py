@@ -50,6 +50,7 @@ def test_all_services_are_the_promised_ones(platform: Project) -> None:
     assert plugins == {
         "io.debezium.connector.postgresql.PostgresConnector": "3.6.1.Final",
         "io.debezium.connector.mysql.MySqlConnector": "3.6.1.Final",
+        "io.debezium.connector.mariadb.MariaDbConnector": "3.5.0.Final",
     }
     assert call(f"{settings.registry.url}/config") == {"compatibilityLevel": "BACKWARD"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -82,13 +83,17 @@ class Captures:
                 write_password(capture, self._settings)
                 self._make_topics(capture)
                 database.prepare(capture)
+                if known is not None and not snapshot_again:
+                    self._halt(capture)
                 self._connect.put(capture.name, config)
-                status = self._started(capture)
+                status = self._go(capture)
             except BaseException:
-                if known is None:
-                    self._connect.delete(capture.name)
-                    database.clean(capture)
+                if known is None or snapshot_again:
+                    with suppress(PenstockError):  # what is away can't be tidied up; the rest can
+                        self._connect.delete(capture.name)
                     forget_password(capture, self._settings)
+                    with suppress(PenstockError):
+                        database.clean(capture)
                 raise
         if known is not None and not snapshot_again:
             before = set(known.get("table.include.list", "").replace("\\", "").split(","))
@@ -106,7 +111,7 @@ class Captures:
         states = [told["connector"], *told["tasks"]]
         if failed := next((one for one in states if one["state"] == _FAILED), None):
             return self._failed(capture, replace(status, state="failed", trace=str(failed.get("trace", ""))))
-        if any(one["state"] == "PAUSED" for one in states):
+        if any(one["state"] in ("PAUSED", "STOPPED") for one in states):
             return replace(status, state="paused", remedy=f"Let it go on: penstock cdc resume {capture.name}")
         running = len(told["tasks"]) > 0 and all(one["state"] == "RUNNING" for one in states)
         return replace(status, state="running" if running else told["connector"]["state"].lower())
@@ -142,8 +147,7 @@ class Captures:
         self._must_exist(capture)
         with open_database(capture, self._settings) as database:
             self._refuse_lost(capture, database.slot(capture))
-        self._connect.resume(capture.name)
-        return self._started(capture)
+        return self._go(capture)
 
     def restart(self, capture: Capture) -> CaptureStatus:
         """Start the connector and its task anew, with the password as it is now."""
@@ -151,8 +155,8 @@ class Captures:
         with open_database(capture, self._settings) as database:
             self._refuse_lost(capture, database.slot(capture))
         write_password(capture, self._settings)
-        self._connect.restart(capture.name)
-        return self._started(capture)
+        self._halt(capture)
+        return self._go(capture)
 
     def snapshot(self, capture: Capture, tables: tuple[str, ...]) -> None:
         """Ask for the rows of tables as they are now, while changes go on."""
@@ -193,8 +197,7 @@ class Captures:
 
     def _forget(self, capture: Capture) -> None:
         """Remove the connector and what it remembers."""
-        self._connect.stop(capture.name)
-        self._connect.wait(capture.name, lambda told: not told["tasks"], 30.0)
+        self._halt(capture)
         self._connect.forget(capture.name)
         self._connect.delete(capture.name)
 
@@ -208,11 +211,19 @@ class Captures:
             if name not in there:
                 topics.create(name, partitions=capture.declared.partitions, config=TOPICS[capture.declared.keep])
 
-    def _started(self, capture: Capture) -> CaptureStatus:
+    def _halt(self, capture: Capture) -> None:
+        """End its task, so that whatever runs later was started later."""
+        self._connect.stop(capture.name)
+        self._connect.wait(capture.name, lambda told: not told["tasks"], 30.0)
+
+    def _go(self, capture: Capture) -> CaptureStatus:
+        """Let it run, and see that it does."""
+
         def settled(told: dict[str, Any]) -> bool:
             states = [told["connector"]["state"], *(task["state"] for task in told["tasks"])]
             return _FAILED in states or (len(states) > 1 and set(states) == {"RUNNING"})
 
+        self._connect.resume(capture.name)
         self._connect.wait(capture.name, settled, _START_SECONDS)
         status = self.status(capture)
         if status.state != "running":

@@ -67,11 +67,6 @@ class Connect:
         """End its tasks, and keep its place."""
         self._ask("PUT", f"/connectors/{quote(name)}/stop")
 
-    def restart(self, name: str, *, failed_only: bool = False) -> None:
-        """Start it and its tasks anew."""
-        words = f"includeTasks=true&onlyFailed={'true' if failed_only else 'false'}"
-        self._ask("POST", f"/connectors/{quote(name)}/restart?{words}")
-
     def forget(self, name: str) -> None:
         """Forget how far a stopped connector has read."""
         self._ask("DELETE", f"/connectors/{quote(name)}/offsets", absent=True)

@@ -9,6 +9,9 @@ import click
 from penstock.cli.render import command_options, show, show_json, working
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.local.progress import Progress
     from penstock.settings import Settings
 
 
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 @command_options
 def jars(as_json: bool, settings: Settings) -> None:
     """Fetch the jars of all local services into this user's cache; what is there is kept.
+
+    Spark's classes are recorded there too, once, so that Spark starts in half the time.
 
     \b
     Example:
@@ -28,8 +33,20 @@ def jars(as_json: bool, settings: Settings) -> None:
     names = components()
     with working(quiet=as_json) as progress:
         store.ensure(names, progress)
+        record_classes(store.classes, progress)
     count = len({jar for name in names for jar in locked(name)})
     if as_json:
         show_json({"folder": str(store.folder), "jars": count})
         return
     show(f"All {count} jars are in {store.folder}.")
+
+
+def record_classes(folder: Path, progress: Progress) -> None:
+    """See that there is an archive of Spark's classes, made once for this Java and this Spark."""
+    from penstock.pipeline.class_archive import archive_of, make_archive
+
+    if archive_of(folder).exists():
+        return
+    progress.update("spark", 0, 1, "recording its classes, once: it starts in half the time afterwards")
+    if not make_archive(folder):
+        progress.say("Spark's classes could not be recorded: it starts without, a few seconds later.")

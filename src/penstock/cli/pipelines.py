@@ -215,6 +215,7 @@ def open_context(
     graph: Graph, settings: Settings, *, master: str | None = None, quiet: bool = False, code: Path | None = None
 ) -> Context:
     """Start Spark for a pipeline, with the jars and the Python code that it needs where it runs."""
+    from penstock.cli.jars import record_classes
     from penstock.connectors.base import Context
     from penstock.local.jars import JarStore
     from penstock.local.java import find_java
@@ -224,6 +225,7 @@ def open_context(
     store = JarStore()
     with working(quiet=quiet) as progress:
         store.ensure(["spark"], progress)
+        record_classes(store.classes, progress)
         progress.update("spark", 0, 1, "starting")
         spark = open_session(
             graph.name,
@@ -232,6 +234,7 @@ def open_context(
             options=settings.spark,
             realtime=any(sink.latency == "realtime" for sink in graph.sinks),
             code=code.resolve().parent if code else None,
+            classes=store.classes,
         )
         progress.update("spark", 1, 1, "up")
     return Context(spark, settings)

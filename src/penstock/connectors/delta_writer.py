@@ -20,7 +20,7 @@ from pyarrow import parquet
 from penstock.connectors.keyed import DELETED, keyed, refused_letters, shown
 from penstock.connectors.lake import LakeWriter, arrow_schema, write_parquet
 from penstock.connectors.staged import Staged
-from penstock.connectors.writing import START_OVER, Batch, Mark, Opening
+from penstock.connectors.writing import START_OVER, Batch, Mark, Opening, Successor
 from penstock.errors import CommitUnknownError, DeclarationError, StateError, TransientError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ __all__ = ["DeltaWriter"]
 _SMALL = 32 << 20
 
 
-class DeltaWriter(LakeWriter):
+class DeltaWriter(LakeWriter, Successor):
     """The commits of one query to one table."""
 
     def __init__(self, opening: Opening, flow: str, sink: Delta) -> None:

@@ -31,7 +31,7 @@ from sqlalchemy.exc import OperationalError
 from penstock.connectors.base import quoted
 from penstock.connectors.keyed import DELETED, VERSION, keyed, refused_letters, shown
 from penstock.connectors.lake import LakeWriter, arrow_schema, local_path, write_parquet
-from penstock.connectors.writing import START_OVER, Batch, Mark, Opening
+from penstock.connectors.writing import START_OVER, Batch, Mark, Opening, Successor
 from penstock.errors import CommitUnknownError, DeclarationError, StateError, TransientError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def open_catalog(lake: Lake) -> Catalog:
     return load_catalog("penstock", **{"warehouse": f"file://{place}", **options})
 
 
-class IcebergWriter(LakeWriter):
+class IcebergWriter(LakeWriter, Successor):
     """The commits of one query to one table."""
 
     def __init__(self, opening: Opening, flow: str, sink: Iceberg) -> None:

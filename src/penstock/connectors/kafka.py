@@ -136,19 +136,13 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
         """The latest row of each key; a key whose latest value is empty is gone."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        rows = self.latest(context)
-        no_key = F.when(F.col(f"{ORIGIN}.key").isNull(), F.lit("it has no key"))
-        return good_or_raise(rows.withColumn(BAD, F.coalesce(no_key, F.col(BAD))), self.where())
-
-    def latest(self, context: Context) -> DataFrame:
-        """The latest row of each key that has a value, with the reserved columns."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         raw = self._read(context, {"subscribe": ",".join(self.topics)})
         # A key stays in its partition, unless partitions were added: then its newest row is in another one.
         newest = F.max_by(F.struct(*raw.columns), F.struct("timestamp", "offset")).alias("__latest")
         latest = raw.groupBy("topic", "key").agg(newest).select("__latest.*")
-        return self._decoded(latest.filter("value IS NOT NULL"), context)
+        rows = self._decoded(latest.filter("value IS NOT NULL"), context)
+        no_key = F.when(F.col(f"{ORIGIN}.key").isNull(), F.lit("it has no key"))
+        return good_or_raise(rows.withColumn(BAD, F.coalesce(no_key, F.col(BAD))), self.where())
 
     def where(self) -> Column:
         """Where a row is, in words."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from penstock.broker.topics import Topics
+from penstock.connectors.base import BAD, ORIGIN, good_or_raise, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,23 +88,25 @@ class LiveTable:
         """The last change of each key: its row, or that it is gone."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        key = F.col("__origin.key").cast("string")
-        rows = changes.filter(F.col("__bad").isNull()).select(
+        key = F.col(f"{ORIGIN}.key").cast("string")
+        rows = changes.select(
             key.alias(_KEY),
             F.pmod(F.xxhash64(key), F.lit(_BUCKETS)).cast("int").alias(_BUCKET),
             (F.col("op") == "delete").alias(_GONE),
-            F.struct("__origin.timestamp", "__origin.offset").alias(_ORDER),
+            F.struct(f"{ORIGIN}.timestamp", f"{ORIGIN}.offset").alias(_ORDER),
             *((F.col("op") == "read").alias(_READ), F.col("committed_at").alias(VALID_FROM)) if self._history else (),
             "after.*",
+            BAD,
+            ORIGIN,
         )
-        return self._folded(rows)
+        return self._folded(good_or_raise(rows, self._topic.where()))
 
     def _folded(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
         if self._history:
             return rows
-        whole = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
+        whole = F.struct(*quoted(rows.columns))
         return rows.groupBy(_KEY).agg(F.max_by(whole, _ORDER).alias("__last")).select("__last.*")
 
     def _files(self, name: str) -> DataFrame:
@@ -137,8 +140,7 @@ def history_frame(context: Context, folder: Path, schema: StructType) -> DataFra
     ends = F.lead(VALID_FROM).over(by_key)
     begins = F.when((F.row_number().over(by_key) > 1) | ~F.col(_READ), F.col(VALID_FROM))
     made = rows.select("*", begins.alias("__begins"), ends.alias(VALID_TO)).filter(~F.col(_GONE))
-    columns = [F.col(f"`{one.name}`") for one in schema.fields]
-    return _hinted(made.select(*columns, F.col("__begins").alias(VALID_FROM), VALID_TO), folder)
+    return _hinted(made.select(*quoted(schema.names), F.col("__begins").alias(VALID_FROM), VALID_TO), folder)
 
 
 def _loaded(context: Context, folder: Path, schema: StructType) -> DataFrame:

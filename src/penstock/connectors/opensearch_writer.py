@@ -13,7 +13,7 @@ from penstock.connectors.base import quoted
 from penstock.connectors.keyed import DELETED, VERSION, keyed, refused_letters
 from penstock.connectors.letters import dead_letters, envelope
 from penstock.connectors.staged import Staged
-from penstock.connectors.writing import START_OVER, Batch, Letter, Opening, Writer
+from penstock.connectors.writing import START_OVER, Batch, Letter, Opening, Successor, Writer
 from penstock.errors import SetupError, StateError, TransientError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class _Operation:
     row: str
 
 
-class OpenSearchWriter(Writer):
+class OpenSearchWriter(Writer, Successor):
     """The documents of one index."""
 
     def __init__(self, opening: Opening, flow: str, sink: OpenSearch) -> None:

@@ -16,7 +16,7 @@ from penstock.connectors.keyed import shown
 from penstock.connectors.letters import dead_letters, envelope
 from penstock.connectors.postgres_copy import away, connect, said
 from penstock.connectors.postgres_stage import Stage
-from penstock.connectors.writing import REBUILD, START_OVER, Batch, Letter, Mark, MarkedWriter, Opening
+from penstock.connectors.writing import REBUILD, START_OVER, Batch, Letter, Mark, MarkedWriter, Opening, Successor
 from penstock.errors import CommitUnknownError, DeclarationError, PenstockError, SetupError, StateError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS penstock_marks (
 """
 
 
-class PostgresWriter(MarkedWriter):
+class PostgresWriter(MarkedWriter, Successor):
     """All tables of one database that a query writes, in one transaction per batch."""
 
     def __init__(self, opening: Opening, sinks: Sequence[tuple[str, Postgres]]) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "Mark",
     "MarkedWriter",
     "Opening",
+    "Successor",
     "Writer",
     "is_due",
     "refuse_rival",
@@ -138,10 +139,6 @@ class Writer(ABC):
         """Tidy up in the sink, if there is something to tidy up; called when little is waiting."""
         return
 
-    def take_place_of(self, sink: BatchSink) -> None:
-        """Let what was written here be what another sink of the same kind has; only where the sink has a `beside`."""
-        raise NotImplementedError(sink.target())
-
     @abstractmethod
     def close(self) -> None:
         """Let go of what is held, also of what was known of the outside; the next use opens it anew."""
@@ -155,6 +152,14 @@ class MarkedWriter(Writer):
     @abstractmethod
     def mark(self) -> Mark | None:
         """What the sink remembers; None if it has nothing of this query."""
+
+
+class Successor(ABC):
+    """A writer whose sink, built beside another one, can take its place."""
+
+    @abstractmethod
+    def take_place_of(self, sink: BatchSink) -> None:
+        """Let what was written here be what another sink of the same kind has."""
 
 
 def is_due(mark: Mark | None, batch: Batch, where: str, *, adopt: bool) -> bool:

@@ -70,6 +70,7 @@ class JarStore:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or default_cache()
         self.jars = self.folder / "jars"
+        self.classes = self.folder / "classes"
 
     def path(self, jar: Jar) -> Path:
         """Where a jar is, or will be."""

@@ -63,21 +63,21 @@ class Captured:
             self._supervisor.stop()
             self._supervisor = None
 
-    def follow(self, error: PenstockError) -> bool:
-        """Whether a query failed because the columns of a table changed, and can go on with them now."""
-        match = _CHANGED.search(error.problem)
+    def follow(self, said: str) -> bool:
+        """Whether what failed said that the columns of a table changed, and can go on with them now."""
+        match = _CHANGED.search(said)
         if match is None or match[1] not in self._tables:
             return False
         table = self._tables[match[1]]
         try:
-            said = table.adapt(self._context, json.loads(match[2].replace('\\"', '"')))
+            changed = table.adapt(self._context, json.loads(match[2].replace('\\"', '"')))
         except StateError:
             capture, _ = table.found(self._context.settings)
             if capture.declared.schema_changes == "stop":
                 with Captures(self._context.settings) as captures:
                     captures.pause(capture)
             raise
-        self.notes.append(f"{table.name}: {'; '.join(said) or 'a row that is not of its columns is a dead letter'}.")
+        self.notes.append(f"{table.name}: {'; '.join(changed) or 'a row that is not of its columns is a dead letter'}.")
         return True
 
     def _refresh(self, table: Changes) -> None:
@@ -85,8 +85,7 @@ class Captured:
             try:
                 table.kept(self._context).refresh()
             except PySparkException as error:
-                told = StateError(str(error), code="columns-changed", remedy="")
-                if not self.follow(told):
+                if not self.follow(str(error)):
                     raise
             else:
                 return

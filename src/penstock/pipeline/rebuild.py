@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import ORIGIN, BatchSink, Context
-from penstock.connectors.writing import REBUILD, Batch, MarkedWriter, Opening
+from penstock.connectors.writing import REBUILD, Batch, MarkedWriter, Opening, Successor
 from penstock.errors import DeclarationError, StateError
 from penstock.pipeline.build import Build
 from penstock.pipeline.checkpoint import batch_record, digest_of, last_batch, query_id
@@ -135,6 +135,7 @@ class _Work:
     def swap(self) -> None:
         """Take the old one's place."""
         assert isinstance(self._sink.connector, BatchSink)
+        assert isinstance(self._writer, Successor)
         self._writer.take_place_of(self._sink.connector)
 
     def close(self) -> None:

@@ -243,7 +243,7 @@ class Running:
             if live.stream.isActive or error is None:
                 continue
             told = live.commit.failure or explained(error, live.query)
-            if self.captured.follow(told):
+            if self.captured.follow(told.problem):
                 live.start(self._trigger)
                 continue
             if not isinstance(told, TransientError | CommitUnknownError) or live.tries >= _TRIES:

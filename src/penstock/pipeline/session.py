@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.pipeline.class_archive import use_archive
 from penstock.pipeline.code import packed_code
 from penstock.pipeline.slots import local_cores
 
@@ -33,10 +34,12 @@ def open_session(
     options: Mapping[str, str] | None = None,
     realtime: bool = False,
     code: Path | None = None,
+    classes: Path | None = None,
 ) -> SparkSession:
     """Start Spark, here on all cores or on the master that is named; any option can be overridden.
 
-    `code` is the folder of the pipeline's file: its modules, and ours, go along to a cluster.
+    `code` is the folder of the pipeline's file: its modules, and ours, go along to a cluster. `classes` is the folder
+    where an archive of Spark's classes may be.
     """
     given = dict(options or {})
     master = given.get("spark.master", master)
@@ -55,6 +58,7 @@ def open_session(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{_heap_mib()}m",
+        "spark.driver.defaultJavaOptions": use_archive(classes) if classes else "",
         "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG4J}",
         "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
         "spark.sql.session.timeZone": "UTC",

@@ -217,7 +217,7 @@ def _session() -> SparkSession:
     """The session of the process, with the jars that a real source needs to tell its columns."""
     store = JarStore()
     store.ensure(["spark"], Silent())
-    return open_session("trial", store.paths("spark"))
+    return open_session("trial", store.paths("spark"), classes=store.classes)
 
 
 def _moment(when: str | datetime) -> datetime:
