@@ -9,6 +9,7 @@ from penstock.connectors.catalogue import CONNECTORS
 
 if TYPE_CHECKING:
     from penstock.cdc.capture import Capture, capture
+    from penstock.connectors.avro import Avro
     from penstock.connectors.changes import Changes
     from penstock.connectors.console import Console
     from penstock.connectors.delta import Delta
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from penstock.connectors.generated import Generated
     from penstock.connectors.http import Http
     from penstock.connectors.iceberg import Iceberg
+    from penstock.connectors.json_schema import JsonSchema
     from penstock.connectors.kafka import Kafka
     from penstock.connectors.memory import Memory
     from penstock.connectors.opensearch import OpenSearch
     from penstock.connectors.postgres import Postgres
+    from penstock.connectors.protobuf import Protobuf
     from penstock.pipeline.declare import EventTime, Pipeline, ProcessingTime
     from penstock.pipeline.operators.as_of import as_of
     from penstock.pipeline.operators.count_window import count_window
@@ -35,12 +38,15 @@ __version__ = "0.1.0"
 
 _HOMES = {
     **CONNECTORS,
+    "Avro": "penstock.connectors.avro",
     "Capture": "penstock.cdc.capture",
     "Csv": "penstock.connectors.formats",
     "EventTime": "penstock.pipeline.declare",
     "Json": "penstock.connectors.formats",
+    "JsonSchema": "penstock.connectors.json_schema",
     "Pipeline": "penstock.pipeline.declare",
     "ProcessingTime": "penstock.pipeline.declare",
+    "Protobuf": "penstock.connectors.protobuf",
     "Raw": "penstock.connectors.formats",
     "Secret": "penstock.settings",
     "as_of": "penstock.pipeline.operators.as_of",
@@ -54,6 +60,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Avro",
     "Capture",
     "Changes",
     "Console",
@@ -65,12 +72,14 @@ __all__ = [
     "Http",
     "Iceberg",
     "Json",
+    "JsonSchema",
     "Kafka",
     "Memory",
     "OpenSearch",
     "Pipeline",
     "Postgres",
     "ProcessingTime",
+    "Protobuf",
     "Raw",
     "Secret",
     "__version__",

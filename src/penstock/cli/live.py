@@ -72,9 +72,9 @@ def _lines(running: Running, over: Callable[[], bool], *, quiet: bool) -> None:
                 if told.get(name) != said:
                     click.echo(f"{name} waits for {said}", err=True)
             told = running.waits()
-            for note in running.captured.notes[noted:]:
+            for note in running.notes[noted:]:
                 click.echo(note, err=True)
-            noted = len(running.captured.notes)
+            noted = len(running.notes)
             for name, last in running.latest.items():
                 waiting = behind(last)
                 note = f"batch {last['batch']}, {last['rows_per_second']:.0f} rows/s, {waiting} behind"
@@ -92,7 +92,7 @@ def _table(running: Running, recent: Recent, over: Callable[[], bool]) -> None:
         ended = False
         while not ended:
             ended = over()
-            notes = running.captured.notes[-_NOTES:]
+            notes = running.notes[-_NOTES:]
             waits = "".join(f"\n{name} waits for {said}" for name, said in running.waits().items())
             waits += "".join(f"\n{note}" for note in notes)
             below = Text(f"\n{recent.text()}" if recent.text() else "")

@@ -31,6 +31,10 @@ _COMMANDS = {
         "penstock.cli.topics:topics",
         "Kafka topics: list, create, describe, alter, delete, tail, produce, size.",
     ),
+    "schemas": (
+        "penstock.cli.schemas:schemas",
+        "Schemas of topics: register, list, show, check, diff, delete, mode.",
+    ),
     "cdc": (
         "penstock.cli.cdc:cdc",
         "Changes out of databases: create, status, pause, resume, delete, slots.",

@@ -196,7 +196,7 @@ class MessageSink(SinkConnector):
         """The topic that it writes."""
 
     @abstractmethod
-    def encoded(self, rows: DataFrame) -> DataFrame:
+    def encoded(self, rows: DataFrame, context: Context) -> DataFrame:
         """The rows as `key` (if it has one) and `value`."""
 
 

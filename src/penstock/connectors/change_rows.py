@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.connectors.base import BAD, ORIGIN
-from penstock.connectors.formats import Format
+from penstock.connectors.formats import PlainFormat
 from penstock.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _FILE_SHIFT = 1 << 32  # a binlog file's number stands above a place in it
 
 
 @dataclass(frozen=True)
-class ChangeRows(Format):
+class ChangeRows(PlainFormat):
     """Changes of one table; a row with columns that nobody knows stops the query, so that they can be learnt.
 
     If `careful`, so does one that lacks a column or has another type; else it is taken, or a dead letter.

@@ -7,42 +7,109 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.connectors.base import BAD, quoted
+from penstock.connectors.frozen import frozen_schema, json_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["Csv", "Format", "Json", "Raw"]
+    from penstock.connectors.base import Context
+
+__all__ = ["Csv", "Format", "Json", "PlainFormat", "Raw", "Reading", "Topical", "Writing"]
 
 _PARSED = "__parsed"
 _CORRUPT = "__corrupt"
 
 
-class Format(ABC):
-    """Bytes to columns and back."""
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """What is wrong with it as a source's format."""
-        yield from ()
+class Reading(ABC):
+    """Bytes to columns."""
 
     @abstractmethod
     def decode(self, raw: DataFrame) -> DataFrame:
         """Columns out of the binary column `value`; `__bad` for what can't be decoded; other columns stay."""
+
+
+class Writing(ABC):
+    """Columns to bytes."""
 
     @abstractmethod
     def encode(self, rows: DataFrame) -> Column:
         """The binary or text `value` of each row."""
 
 
+class Topical(ABC):
+    """What a format may ask of the source that it is of."""
+
+    @property
+    @abstractmethod
+    def topics(self) -> tuple[str, ...]:
+        """The topics, or the pattern."""
+
+    @abstractmethod
+    def target(self) -> str:
+        """What is read, in a word."""
+
+    @abstractmethod
+    def newest_values(self, context: Context) -> DataFrame | None:
+        """The column `value` of some newest messages as text, None if they can't be had."""
+
+    @abstractmethod
+    def ends(self, context: Context) -> dict[str, int]:
+        """How far the topics go now, by `topic-partition`."""
+
+
+class Format(ABC):
+    """How a declaration names it; the bytes are the business of what it gives."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """What is wrong with it."""
+        yield from ()
+
+    @abstractmethod
+    def for_reading(self, context: Context, source: Topical) -> Reading:
+        """What decodes the messages of a source."""
+
+    @abstractmethod
+    def for_writing(self, context: Context, topic: str, rows: DataFrame) -> Writing:
+        """What encodes rows for a topic."""
+
+    def check_writing(self, context: Context, topic: str, rows: DataFrame) -> None:
+        """Raise if rows of these columns can't be written to a topic."""
+        self.for_writing(context, topic, rows).encode(rows)
+
+
+class PlainFormat(Format, Reading, Writing):
+    """One that knows all by itself."""
+
+    def for_reading(self, context: Context, source: Topical) -> Reading:
+        """Itself."""
+        return self
+
+    def for_writing(self, context: Context, topic: str, rows: DataFrame) -> Writing:
+        """Itself."""
+        return self
+
+
 @dataclass(frozen=True)
-class Json(Format):
+class Json(PlainFormat):
     """JSON objects: `Json("order_id LONG, amount DOUBLE, created_at TIMESTAMP")`.
 
     Without columns a source learns them once from the rows that are there and freezes them in `schemas/`.
     """
 
     schema: str | None = None
+
+    def for_reading(self, context: Context, source: Topical) -> Reading:
+        """With its columns: declared, or learnt once from the newest rows."""
+        if self.schema:
+            return self
+
+        def learn() -> str:
+            values = source.newest_values(context)
+            return json_columns(values) if values is not None else ""
+
+        return Json(frozen_schema(context, source.target(), learn))
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Parse in Spark's JVM; a row with a wrong type is as bad as one that is no JSON."""
@@ -66,7 +133,7 @@ class Json(Format):
 
 
 @dataclass(frozen=True)
-class Csv(Format):
+class Csv(PlainFormat):
     """Lines of separated values with a declared schema."""
 
     schema: str
@@ -94,7 +161,7 @@ class Csv(Format):
 
 
 @dataclass(frozen=True)
-class Raw(Format):
+class Raw(PlainFormat):
     """The bytes as they are, in a column `value`."""
 
     def decode(self, raw: DataFrame) -> DataFrame:

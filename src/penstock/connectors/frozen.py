@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["frozen_schema", "json_columns", "schema_file"]
 
 
-def schema_file(context: Context, target: str) -> Path:
+def schema_file(context: Context, target: str, ending: str = ".ddl") -> Path:
     """`schemas/<target>.ddl` in the project: keep it in version control, edit it to change a type."""
-    return context.settings.project / "schemas" / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', target)}.ddl"
+    return context.settings.project / "schemas" / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', target)}{ending}"
 
 
 def frozen_schema(context: Context, target: str, learn: Callable[[], str]) -> str:

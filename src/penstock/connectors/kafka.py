@@ -22,8 +22,7 @@ from penstock.connectors.base import (
     TransactionalSink,
     good_or_raise,
 )
-from penstock.connectors.formats import Format, Json, Raw
-from penstock.connectors.frozen import frozen_schema, json_columns
+from penstock.connectors.formats import Format, Json, Raw, Topical
 from penstock.connectors.kafka_lanes import KafkaLanes
 from penstock.connectors.kafka_writer import KafkaWriter
 from penstock.connectors.keyed import REMOVED, shown
@@ -60,7 +59,7 @@ _JSON = Json()
 
 
 @dataclass(frozen=True)
-class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
+class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topical):
     """One topic, several, or all that match a pattern (sources only).
 
     `start`: "earliest", "latest", a datetime, an offset (of every partition) or offsets by partition `{0: 17, 1: 23}`.
@@ -121,6 +120,7 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
             yield ("A pattern has no offsets to start at.", "Write 'earliest', 'latest' or a datetime.")
         if not 1 <= self.lanes <= 64 or (self.lanes > 1 and self.group):
             yield ("lanes must be from 1 to 64, and a group needs one lane.", "Leave lanes out for one.")
+        yield from self.format.problems()
         if self.rows_per_batch < 1:
             yield ("rows_per_batch must be at least 1.", "Leave it out for the usual 2,000,000.")
 
@@ -182,6 +182,17 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
             begin[name] = {str(part): max(first[part], at - rows // len(last)) for part, at in last.items()}
         return self.between(context, begin, end)
 
+    def newest_values(self, context: Context) -> DataFrame | None:
+        """Values of the newest rows, to learn columns from."""
+        rows = replace(self, format=Raw(), metadata=None).newest(context, _LEARN_FROM)
+        return rows.selectExpr("CAST(value AS STRING) AS value") if rows is not None else None
+
+    def ends(self, context: Context) -> dict[str, int]:
+        """How far the topics go now, by `topic-partition`."""
+        topics = Topics(context.settings.kafka)
+        found = ((name, topics.end_offsets(name)) for name in self._names(topics))
+        return {f"{name}-{part}": end for name, parts in found for part, end in parts.items()}
+
     def between(self, context: Context, begin: Mapping[str, Any], end: Mapping[str, Any]) -> DataFrame:
         """The rows between offsets; a partition without a begin is read from its first row."""
         whole = {
@@ -194,14 +205,13 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
     def partitions(self, context: Context) -> int:
         """The partitions of all topics."""
         topics = Topics(context.settings.kafka)
-        names = [one for one in topics.names() if re.fullmatch(self.topics[0], one)] if self.pattern else self.topics
-        return sum(topics.partitions(name) for name in names)
+        return sum(topics.partitions(name) for name in self._names(topics))
 
     def write(self, rows: DataFrame, context: Context) -> DataStreamWriter:
         """Spark's own writer."""
         at_once = {"kafka.linger.ms": "0"} if context.realtime else {}
         options = {**writing_options(context), **at_once, **self.options, "topic": self.sole_topic}
-        return self.encoded(rows).writeStream.format("kafka").options(**options)
+        return self.encoded(rows, context).writeStream.format("kafka").options(**options)
 
     def honestly(self) -> str:
         """With lanes a batch may be seen in part."""
@@ -211,7 +221,8 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
 
     def check(self, rows: DataFrame, context: Context) -> None:
         """There is a key column, and the format takes the others."""
-        self.encoded(rows)
+        self._key()
+        self.format.check_writing(context, self.sole_topic, shown(rows))
 
     def together(self) -> str:
         """All topics of a query in one transaction, unless one has lanes."""
@@ -223,15 +234,25 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
             return KafkaLanes(opening, opening.sinks[0][0], self)
         return KafkaWriter(opening, [(flow, sink) for flow, sink in opening.sinks if isinstance(sink, Kafka)])
 
-    def encoded(self, rows: DataFrame) -> DataFrame:
+    def encoded(self, rows: DataFrame, context: Context) -> DataFrame:
         """Rows as values, the key column as key."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        key = [F.col(self.key).cast("string").alias("key")] if self.key else []
-        value = self.format.encode(shown(rows))
+        value = self.format.for_writing(context, self.sole_topic, shown(rows)).encode(shown(rows))
         if REMOVED in rows.columns:  # a key without a value: gone
             value = F.when(~F.col(REMOVED), value)
-        return rows.select(*key, value.alias("value"))
+        return rows.select(*self._key(), value.alias("value"))
+
+    def _names(self, topics: Topics) -> list[str]:
+        """The topics that there are now."""
+        if not self.pattern:
+            return list(self.topics)
+        return [one for one in topics.names() if re.fullmatch(self.topics[0], one)]
+
+    def _key(self) -> list[Column]:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return [F.col(self.key).cast("string").alias("key")] if self.key else []
 
     def _read(self, context: Context, what: Mapping[str, str]) -> DataFrame:
         options = {**reading_options(context), **self.options, **what}
@@ -243,18 +264,7 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink):
         origin = F.struct("topic", "partition", "offset", "timestamp", "key", "value", "headers").alias(ORIGIN)
         shown = ("key", "headers", "topic", "partition", "offset", "timestamp")
         named = [F.struct(*shown).alias(self.metadata)] if self.metadata else []
-        return self._format(context).decode(loaded.select("value", *named, origin))
-
-    def _format(self, context: Context) -> Format:
-        """The format with its columns: declared, or learnt once from the newest rows."""
-        if not isinstance(self.format, Json) or self.format.schema:
-            return self.format
-
-        def learn() -> str:
-            rows = replace(self, format=Raw(), metadata=None).newest(context, _LEARN_FROM)
-            return json_columns(rows.selectExpr("CAST(value AS STRING) AS value")) if rows is not None else ""
-
-        return Json(frozen_schema(context, self.target(), learn))
+        return self.format.for_reading(context, self).decode(loaded.select("value", *named, origin))
 
     def _start(self, context: Context) -> dict[str, str]:
         if isinstance(self.start, datetime):

@@ -37,6 +37,7 @@ class KafkaLanes(MarkedWriter):
     in_one_step: ClassVar = False
 
     def __init__(self, opening: Opening, flow: str, sink: Kafka) -> None:
+        self._context = opening.context
         self._kafka = opening.context.settings.kafka
         self._flow = flow
         self._sink = sink
@@ -56,7 +57,7 @@ class KafkaLanes(MarkedWriter):
         from pyspark.sql import functions as F  # noqa: N812
 
         lanes = self._in_doubt(batch) or self._sink.lanes
-        encoded = self._sink.encoded(rows[self._flow])
+        encoded = self._sink.encoded(rows[self._flow], self._context)
         key = F.coalesce(F.col("key"), F.col("value")) if "key" in encoded.columns else F.col("value")
         numbered = encoded.withColumn(_ORDER, F.monotonically_increasing_id())
         staged = batch.once("lanes", lambda: Staged(numbered, batch.folder / "lanes"))

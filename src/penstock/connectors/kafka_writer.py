@@ -30,6 +30,7 @@ class KafkaWriter(MarkedWriter):
     carries_letters: ClassVar = True
 
     def __init__(self, opening: Opening, sinks: Sequence[tuple[str, Kafka]]) -> None:
+        self._context = opening.context
         self._kafka = opening.context.settings.kafka
         self._pipeline = opening.pipeline
         self._sinks = sinks
@@ -49,7 +50,7 @@ class KafkaWriter(MarkedWriter):
         for number, (flow, sink) in enumerate(self._sinks):
             name = sink.sole_topic
             self._limits[name] = self._limits.get(name) or topics.largest(name) - _OVERHEAD
-            staged.append((flow, name, self._stage(sink.encoded(rows[flow]), batch, number)))
+            staged.append((flow, name, self._stage(sink.encoded(rows[flow], self._context), batch, number)))
         batch.reached("rows staged")
         with self._producer.transaction({"next": batch.mark.next, "digest": batch.digest}) as producer:
             batch.reached("transaction begun")

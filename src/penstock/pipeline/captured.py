@@ -28,10 +28,10 @@ _CHANGED = re.compile(rf"{COLUMNS_CHANGED}(\S+) (\[[^\]]*\])")
 
 
 class Captured:
-    """The captures behind the sources and tables of a pipeline; `notes` is what happened to them."""
+    """The captures behind the sources and tables of a pipeline; `notes` gets what happened to them."""
 
-    def __init__(self, graph: Graph, context: Context) -> None:
-        self.notes: list[str] = []
+    def __init__(self, graph: Graph, context: Context, notes: list[str]) -> None:
+        self.notes = notes
         self._context = context
         read = (*(one.connector for one in graph.sources), *(one.connector for one in graph.tables))
         self._tables = {one.name: one for one in read if isinstance(one, Changes)}

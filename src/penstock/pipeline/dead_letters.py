@@ -89,7 +89,7 @@ class DeadLetters:
     def late(self, found: Found, sink: Sink) -> Iterator[Letter]:
         """Late rows as their sink wants them."""
         assert isinstance(sink.connector, MessageSink)
-        for row in sink.connector.encoded(found.rows.drop(ORIGIN, SAID)).toLocalIterator():
+        for row in sink.connector.encoded(found.rows.drop(ORIGIN, SAID), self.context).toLocalIterator():
             yield sink.connector.sole_topic, row.asDict().get("key"), row["value"]
 
     def found(self, record: dict[str, Any]) -> Iterator[Found]:

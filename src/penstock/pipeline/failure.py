@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from penstock.connectors.change_rows import COLUMNS_CHANGED, TRUNCATED
+from penstock.connectors.registered import NEW_SCHEMA
 from penstock.errors import DeclarationError, PenstockError, SetupError, StateError, TransientError
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ _OURS = (
         rf"{COLUMNS_CHANGED}\S+ \[[^\]]*\]",
         "columns-changed",
         "Run it again: the columns are learnt anew.",
+    ),
+    (
+        rf"{NEW_SCHEMA}\S+ \d+",
+        "schema-new",
+        "Run it again: the registry is asked for it.",
     ),
     (
         rf"{TRUNCATED}[^\n\"]*",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import queue
 import threading
@@ -21,6 +22,7 @@ from penstock.pipeline.dead_letters import DeadLetters
 from penstock.pipeline.failure import explained
 from penstock.pipeline.learn import learn_delays
 from penstock.pipeline.live import Live
+from penstock.pipeline.new_schemas import NewSchemas
 from penstock.pipeline.slots import refuse_without_slots
 from penstock.pipeline.state import PipelineState
 
@@ -57,7 +59,9 @@ class Running:
         self.state = PipelineState(context.settings.home, plan.name)
         self.context = context = replace(context, state=self.state.folder)
         self.learnt: dict[str, Learnt] = {}
-        self.captured = Captured(plan.graph, context)
+        self.notes: list[str] = []
+        self.captured = Captured(plan.graph, context, self.notes)
+        self._schemas = NewSchemas(plan.graph, context, self.notes)
         self._letters = letters
         self._trigger = trigger
         self._keep_state = keep_state
@@ -243,7 +247,7 @@ class Running:
             if live.stream.isActive or error is None:
                 continue
             told = live.commit.failure or explained(error, live.query)
-            if self.captured.follow(told.problem):
+            if self._followed(told.problem):
                 live.start(self._trigger)
                 continue
             if not isinstance(told, TransientError | CommitUnknownError) or live.tries >= _TRIES:
@@ -255,6 +259,16 @@ class Running:
                 live.start(self._trigger)
             except TransientError:  # the next look tries again
                 continue
+
+    def _followed(self, said: str) -> bool:
+        """Whether the world outside has changed in a way that was learnt now; waits for whom it has to ask."""
+        for tries in itertools.count():
+            try:
+                return self.captured.follow(said) or self._schemas.follow(said)
+            except TransientError:
+                if self._over.wait(min(2.0**tries, 30.0)):
+                    raise
+        raise AssertionError
 
     def _await_records(self) -> None:
         """Spark tells of a batch a moment after its end: wait for the records of the last ones."""

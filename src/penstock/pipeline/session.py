@@ -23,6 +23,11 @@ __all__ = ["open_session"]
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _SECRETS = "(?i)secret|password|token|access[.]?key|jaas|credential|keystore[.]key"
+# A broken length must not ask for all the memory there is.
+_AVRO = " ".join(
+    f"-Dorg.apache.avro.limits.{what}.maxLength={limit}"
+    for what, limit in (("string", 64 << 20), ("bytes", 64 << 20), ("collectionItems", 10_000_000))
+)
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -59,8 +64,8 @@ def open_session(
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{_heap_mib()}m",
         "spark.driver.defaultJavaOptions": use_archive(classes) if classes else "",
-        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG4J}",
-        "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
+        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {_AVRO} -Dlog4j2.configurationFile={_LOG4J}",
+        "spark.executor.extraJavaOptions": f"-XX:+UseParallelGC {_AVRO}",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.shuffle.partitions": str(cores),

@@ -81,9 +81,9 @@ class KeptRows(IdempotentSink, MessageSink):
         """Collect each batch."""
         return Keeping([(flow, sink) for flow, sink in opening.sinks if isinstance(sink, KeptRows)])
 
-    def encoded(self, rows: DataFrame) -> DataFrame:
+    def encoded(self, rows: DataFrame, context: Context) -> DataFrame:
         """As the real sink would have it."""
-        return self.real.encoded(rows) if isinstance(self.real, MessageSink) else rows
+        return self.real.encoded(rows, context) if isinstance(self.real, MessageSink) else rows
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows so far, batch by batch."""

@@ -1,0 +1,141 @@
+"""Avro with a registry, decoded and encoded in Spark's JVM."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.connectors.base import quoted
+from penstock.connectors.formats import Writing
+from penstock.connectors.registered import Decoder, RegistryFormat
+from penstock.errors import DeclarationError
+from penstock.registry.schema import Schema
+from penstock.registry.wire import HEADER, header
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+    from penstock.connectors.base import Context
+    from penstock.connectors.formats import Reading
+    from penstock.connectors.schema_ids import SchemaIds
+
+__all__ = ["Avro", "avro_schema_of"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Avro(RegistryFormat):
+    """Avro messages with their schema's id; rows of older and newer schemas have the columns of one reader's schema.
+
+    Without a schema a source reads with the newest one of its topic, frozen in `schemas/`; a sink makes one from its
+    columns (`name` is the record's) and registers it. `subject` names subjects by "topic", "record" or "topic-record".
+    """
+
+    name: str = "penstock.Row"
+
+    kind: ClassVar = "AVRO"
+
+    def writer(self, context: Context, topic: str, rows: DataFrame) -> Schema:
+        """The schema that is given, or that of the columns."""
+        return (
+            self.given(context) if self.schema else Schema("AVRO", json.dumps(avro_schema_of(rows.schema, self.name)))
+        )
+
+    def decoder(self, reader: Schema, target: str, ids: SchemaIds, schemas: Mapping[int, Schema]) -> Reading:
+        """One branch for each id."""
+        return _AvroDecoder(reader, target, ids, schemas)
+
+    def encoder(self, schema: Schema, number: int) -> Writing:
+        """One schema for all rows."""
+        return _AvroEncoder(schema, number)
+
+
+@dataclass(frozen=True)
+class _AvroDecoder(Decoder):
+    def parsed(self) -> Column:
+        """Each row with the schema that wrote it, as the reader's."""
+        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql.avro.functions import from_avro
+
+        body = F.expr(f"substring(value, {HEADER + 1})")
+        reader = self.reader.text
+        found: Column | None = None
+        for number, writer in self.readable().items():
+            one = from_avro(body, writer.text, {"avroSchema": reader, "mode": "PERMISSIVE"})
+            found = F.when(self.of(number), one) if found is None else found.when(self.of(number), one)
+        return F.when(F.lit(False), from_avro(body, reader)) if found is None else found
+
+
+@dataclass(frozen=True)
+class _AvroEncoder(Writing):
+    schema: Schema
+    number: int
+
+    def encode(self, rows: DataFrame) -> Column:
+        """The header, then the record."""
+        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql.avro.functions import to_avro
+
+        return F.concat(F.lit(header(self.number)), to_avro(F.struct(*quoted(rows.columns)), self.schema.text))
+
+
+def avro_schema_of(columns: StructType, name: str) -> dict[str, Any]:
+    """The Avro schema of columns: what may be null is a union with null and has null as its default."""
+    space, _, short = name.rpartition(".")
+    made = _record(columns, short, "")
+    return {"type": "record", "name": short, **({"namespace": space} if space else {}), "fields": made["fields"]}
+
+
+def _record(columns: StructType, name: str, path: str) -> dict[str, Any]:
+    fields = []
+    for one in columns.fields:
+        if not _NAME.fullmatch(one.name):
+            raise DeclarationError(
+                f"Column {one.name!r} can't be a field of Avro.",
+                code="avro-name",
+                remedy="Rename it: letters, digits and _, not beginning with a digit.",
+            )
+        kind = _kind(one.dataType, f"{path}_{one.name}" if path else one.name)
+        # Every column of Spark may become null by an outer join or a cast: null is always allowed.
+        fields.append({"name": one.name, "type": ["null", kind], "default": None})
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _kind(kind: DataType, path: str) -> Any:
+    from pyspark.sql import types as T  # noqa: N812
+
+    simple: dict[type[DataType], Any] = {
+        T.BooleanType: "boolean",
+        T.ByteType: "int",
+        T.ShortType: "int",
+        T.IntegerType: "int",
+        T.LongType: "long",
+        T.FloatType: "float",
+        T.DoubleType: "double",
+        T.StringType: "string",
+        T.BinaryType: "bytes",
+        T.DateType: {"type": "int", "logicalType": "date"},
+        T.TimestampType: {"type": "long", "logicalType": "timestamp-micros"},
+        T.TimestampNTZType: {"type": "long", "logicalType": "local-timestamp-micros"},
+    }
+    if type(kind) in simple:
+        return simple[type(kind)]
+    if isinstance(kind, T.DecimalType):
+        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+    if isinstance(kind, T.ArrayType):
+        return {"type": "array", "items": ["null", _kind(kind.elementType, path)]}
+    if isinstance(kind, T.MapType) and isinstance(kind.keyType, T.StringType):
+        return {"type": "map", "values": ["null", _kind(kind.valueType, path)]}
+    if isinstance(kind, T.StructType):
+        return _record(kind, path, path)
+    raise DeclarationError(
+        f"Column {path.replace('_', '.')!r} of type {kind.simpleString()} can't be written as Avro.",
+        code="avro-type",
+        remedy="Cast it, to STRING for example.",
+    )
