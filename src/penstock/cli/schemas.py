@@ -13,6 +13,7 @@ from penstock.errors import DeclarationError
 
 if TYPE_CHECKING:
     from penstock.registry.client import Registry
+    from penstock.registry.contract import Contract
     from penstock.registry.evolution import Judgement
     from penstock.registry.schema import Reference, Registered, Schema
     from penstock.settings import Settings
@@ -39,21 +40,29 @@ def schemas() -> None:
 @click.argument("subject")
 @click.argument("file", type=click.Path(path_type=Path))
 @_references
+@click.option("--rules", type=click.Path(path_type=Path), metavar="FILE", help="Rules to keep beside it, as JSON.")
 @command_options
-def register(subject: str, file: Path, references: tuple[str, ...], as_json: bool, settings: Settings) -> None:
+def register(
+    subject: str, file: Path, references: tuple[str, ...], rules: Path | None, as_json: bool, settings: Settings
+) -> None:
     """Register a schema as the newest version of a subject; one that is there already is found.
 
     \b
     Example:
       penstock schemas register orders-value orders.avsc
+      penstock schemas register orders-value orders.avsc --rules orders.rules.json
       penstock schemas register orders-value order.proto --reference money.proto=money:1
     """
+    from penstock.registry.contract import keep_contract
     from penstock.registry.evolution import refuse_breaks
 
     schema = _schema(file, references)
+    contract = _contract(rules) if rules else None
     with _registry(settings) as registry:
         refuse_breaks(registry, subject, schema)
         number = registry.register(subject, schema)
+        if contract is not None:
+            keep_contract(registry, subject, contract)
         found = registry.find(subject, schema)
     version = found.version if found else None
     if as_json:
@@ -266,6 +275,17 @@ def _schema(file: Path, references: tuple[str, ...]) -> Schema:
     from penstock.registry.schema import read_schema
 
     return read_schema(file, tuple(map(_reference, references)))
+
+
+def _contract(file: Path) -> Contract:
+    from penstock.registry.contract import read_contract
+
+    try:
+        return read_contract(file.read_text(encoding="utf-8"), str(file))
+    except OSError as error:
+        raise DeclarationError(
+            f"{file} can't be read ({error}).", code="rules-file", remedy="Name a readable file."
+        ) from error
 
 
 def _reference(text: str) -> Reference:

@@ -99,6 +99,10 @@ class SourceConnector(Connector):
         """About so many of the newest rows, to learn from; None if this source can't give them."""
         return None
 
+    def rules(self, context: Context, rows: DataFrame) -> list[tuple[str, Column, Column]]:
+        """What its rows must be by their contract: a rule's name, whether a row breaks it, what to say."""
+        return []
+
     def freshness(self) -> list[Column]:
         """How old its rows are: p50 and p99 of `capture` and `broker`, p50 and p1 of `arrived` and `committed`."""
         return []

@@ -74,6 +74,10 @@ class Format(ABC):
     def for_writing(self, context: Context, topic: str, rows: DataFrame) -> Writing:
         """What encodes rows for a topic."""
 
+    def rules(self, context: Context, source: Topical, rows: DataFrame) -> list[tuple[str, Column, Column]]:
+        """What rows of a source must be: a rule's name, whether a row breaks it, what to say."""
+        return []
+
     def check_writing(self, context: Context, topic: str, rows: DataFrame) -> None:
         """Raise if rows of these columns can't be written to a topic."""
         self.for_writing(context, topic, rows).encode(rows)

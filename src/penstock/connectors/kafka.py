@@ -151,6 +151,10 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
         place = (F.col(f"{ORIGIN}.{name}").cast("string") for name in ("partition", "offset"))
         return F.concat_ws(" ", F.lit(self.target()), *place)
 
+    def rules(self, context: Context, rows: DataFrame) -> list[tuple[str, Column, Column]]:
+        """The contract that its format knows of."""
+        return self.format.rules(context, self, rows)
+
     def recognises(self, told: Mapping[str, Any]) -> bool:
         """Kafka's offsets name their topics."""
         offsets = told["end"]

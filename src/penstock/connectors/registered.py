@@ -10,12 +10,14 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.connectors.base import BAD, ORIGIN, Context
+from penstock.connectors.contract_rules import contract_rules
 from penstock.connectors.formats import Format, Reading, Topical, Writing
 from penstock.connectors.frozen import schema_file
 from penstock.connectors.schema_ids import SchemaIds
 from penstock.errors import DeclarationError, TransientError
 from penstock.registry.client import Registry
 from penstock.registry.compatibility import can_read
+from penstock.registry.contract import Contract, contract_of, read_contract
 from penstock.registry.evolution import refuse_breaks
 from penstock.registry.schema import KINDS, Schema, read_schema
 from penstock.registry.subjects import STRATEGIES, subject_of
@@ -68,6 +70,27 @@ class RegistryFormat(Format):
         self.encoder(schema, 0).encode(rows)
         with suppress(TransientError):  # the start asks again, and waits
             refuse_breaks(project_registry(context.settings), subject_of(self.subject, topic, schema), schema)
+
+    def rules(self, context: Context, source: Topical, rows: DataFrame) -> list[tuple[str, Column, Column]]:
+        """The contract beside the schema, frozen in `schemas/` with it."""
+        return contract_rules(self.contract(context, source), rows)
+
+    def contract(self, context: Context, source: Topical) -> Contract:
+        """The rules of the first topic's subject."""
+        path = schema_file(context, source.target(), ".rules.json")
+        if path.exists():
+            return read_contract(path.read_text(encoding="utf-8"), str(path))
+        try:
+            schema = self.given(context) if self.schema else None
+            found = contract_of(project_registry(context.settings), subject_of(self.subject, source.topics[0], schema))
+        except TransientError:
+            if context.state is not None:
+                raise
+            return Contract()
+        if found.rules:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(found.text() + "\n", encoding="utf-8")
+        return found
 
     def reader(self, context: Context, topics: Sequence[str], target: str) -> Schema:
         """The schema of the columns: given, or the newest of the first topic, frozen in `schemas/`."""

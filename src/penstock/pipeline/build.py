@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Observe: TypeAlias = Callable[[DataFrame, str, list[Column]], DataFrame]
 
-__all__ = ["Build", "apply_rules", "broken", "call", "stage_of", "time_rules", "watermark_delay"]
+__all__ = ["Build", "apply_rules", "broken", "call", "source_rules", "stage_of", "time_rules", "watermark_delay"]
 
 _USUAL_DELAY = "10 seconds"
 
@@ -75,7 +75,7 @@ class Build:
             )
         with told_at(source.place, f"The time of source {source.name!r}", "Name a column that is a TIMESTAMP."):
             bad = F.col(BAD).isNotNull()
-            for _, wrong, _ in time_rules(time, rows):
+            for _, wrong, _ in source_rules(source, rows, self.context):
                 bad = bad | wrong
             rows = observe(rows, source.name, [F.count_if(bad).alias("dead")])
             if fresh := source.connector.freshness():
@@ -125,6 +125,11 @@ def call(flow: Flow, made: Mapping[str, DataFrame]) -> DataFrame:
             remedy="Return a DataFrame.",
         )
     return rows
+
+
+def source_rules(source: Source, rows: DataFrame, context: Context) -> list[tuple[str, Column, Column]]:
+    """What makes a source's row unusable: its time, or its contract."""
+    return [*time_rules(source.time, rows), *source.connector.rules(context, rows)]
 
 
 def time_rules(time: EventTime | None, rows: DataFrame) -> list[tuple[str, Column, Column]]:

@@ -159,7 +159,7 @@ class _Work:
                     place=str(source.place),
                     remedy="Only what is read from Kafka or captured tables can be built anew.",
                 )
-            made[source.name] = good_rows(source, rows).drop(ORIGIN)
+            made[source.name] = good_rows(source, rows, self._context).drop(ORIGIN)
         needed = graph.needed(self._sink.flow)
         for table in graph.tables:
             if table.name in needed:

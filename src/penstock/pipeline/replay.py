@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import BAD, ORIGIN, quoted
-from penstock.pipeline.build import apply_rules, broken, call, time_rules
+from penstock.pipeline.build import apply_rules, broken, call, source_rules
 from penstock.pipeline.declare import ProcessingTime
 from penstock.pipeline.each import MADE, made_of, rows_made
 from penstock.pipeline.late_rows import late_rows
@@ -54,8 +54,8 @@ def found_in(
         if rows is None:
             continue
         if source.name in counted:
-            yield Found(source.name, _wrong_in_source(source, rows))
-        made[source.name] = good_rows(source, rows)
+            yield Found(source.name, _wrong_in_source(source, rows, context))
+        made[source.name] = good_rows(source, rows, context)
     looked_up = {name for flow in query.flows for name in graph.flow(flow).inputs}
     for table in graph.tables:
         if table.name in looked_up:
@@ -107,19 +107,20 @@ def _in_flow(
     made[flow.name] = apply_rules(out, flow)
 
 
-def _wrong_in_source(source: Source, rows: DataFrame) -> DataFrame:
+def _wrong_in_source(source: Source, rows: DataFrame, context: Context) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    rules = [("decode", F.col(BAD).isNotNull(), F.col(BAD)), *time_rules(source.time, rows)]
+    rules = [("decode", F.col(BAD).isNotNull(), F.col(BAD)), *source_rules(source, rows, context)]
     said = F.coalesce(*(F.when(wrong, said) for _, wrong, said in rules))
     return _told(rows, [(rule, wrong) for rule, wrong, _ in rules], said)
 
 
-def good_rows(source: Source, rows: DataFrame) -> DataFrame:
+def good_rows(source: Source, rows: DataFrame, context: Context) -> DataFrame:
     """The rows that reach the flows, each with an origin of its own and its time marked as Spark marks it."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    wrong: list[Column] = [F.col(BAD).isNotNull(), *(broken for _, broken, _ in time_rules(source.time, rows))]
+    rules = source_rules(source, rows, context)
+    wrong: list[Column] = [F.col(BAD).isNotNull(), *(broken for _, broken, _ in rules)]
     for one in wrong:
         rows = rows.filter(~one)
     rows = rows.drop(BAD).withColumn(ORIGIN, _origin(rows))

@@ -1,0 +1,109 @@
+"""A producer whose rows are of a registered schema, and keep its contract."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+
+from penstock.broker.producer import Producer
+from penstock.errors import DeclarationError
+from penstock.registry.client import Registry
+from penstock.registry.contract import contract_of
+from penstock.registry.evolution import refuse_breaks, used_by
+from penstock.registry.subjects import subject_of
+from penstock.registry.wire import framed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from penstock.registry.schema import Schema
+    from penstock.settings import Settings
+
+__all__ = ["SchemaProducer"]
+
+
+class SchemaProducer:
+    """Sends rows to one topic with the newest schema of its subject, or one that is registered first."""
+
+    def __init__(self, settings: Settings, topic: str, schema: Schema | None = None, *, subject: str = "topic") -> None:
+        name = subject_of(subject, topic, schema)
+        with Registry(settings.registry) as registry:
+            if schema is None:
+                found = registry.version(name)
+                if found is None:
+                    raise DeclarationError(
+                        f"The registry has no subject {name!r}.",
+                        code="schema-unknown",
+                        remedy=f"Register one (`penstock schemas register {name} FILE`), or give a schema.",
+                    )
+                schema, self._id = found.schema, found.id
+            else:
+                refuse_breaks(registry, name, schema)
+                self._id = registry.register(name, schema)
+            self._contract = contract_of(registry, name)
+            self._encode = _encoder(schema, used_by(registry, schema))
+        self._topic = topic
+        self._producer = Producer(settings.kafka)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._producer.__exit__(kind, error, trace)
+
+    def send(self, row: Mapping[str, Any], key: Any = None) -> None:
+        """Send a row; one that is not of the schema, or breaks a rule of the contract, is refused here."""
+        rule = self._contract.broken(row)
+        if rule is not None:
+            raise DeclarationError(
+                f"A row for {self._topic} breaks its contract: {rule.name} does not hold of {dict(row)!r:.200}.",
+                code="contract-broken",
+                remedy="Correct the row, or the rules of the contract.",
+            )
+        self._producer.send(self._topic, framed(self._id, self._encode(row)), key)
+
+
+def _encoder(schema: Schema, used: Mapping[str, str]) -> Callable[[Mapping[str, Any]], bytes]:
+    """Rows to bytes by the kind of schema."""
+    if schema.kind == "AVRO":
+        names: dict[str, Any] = {}
+        for text in used.values():
+            fastavro.parse_schema(json.loads(text), named_schemas=names)
+        avro = fastavro.parse_schema(json.loads(schema.text), named_schemas=names)
+
+        def of_avro(row: Mapping[str, Any]) -> bytes:
+            out = io.BytesIO()
+            try:
+                fastavro.schemaless_writer(out, avro, dict(row))
+            except (ValueError, TypeError, AttributeError, KeyError) as error:
+                raise _refused(row, str(error)) from error
+            return out.getvalue()
+
+        return of_avro
+    if schema.kind == "JSON":
+        return lambda row: json.dumps(row, default=str).encode()
+    from penstock.registry.protobuf import compiled
+    from penstock.registry.protobuf_rows import encoded
+
+    files = compiled(schema.text, tuple(used.items())).SerializeToString()
+
+    def of_protobuf(row: Mapping[str, Any]) -> bytes:
+        try:
+            return encoded(files, dict(row))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise _refused(row, str(error)) from error
+
+    return of_protobuf
+
+
+def _refused(row: Mapping[str, Any], said: str) -> DeclarationError:
+    return DeclarationError(
+        f"A row is not of its schema: {said} ({dict(row)!r:.200}).", code="row-refused", remedy="Correct the row."
+    )
