@@ -38,7 +38,7 @@ def test_register_show_list_diff_delete(platform: Project, subject: str, tmp_pat
     assert (mine["kind"], mine["version"], mine["mode"]) == ("AVRO", 2, "BACKWARD")
     assert '+      "name": "amount"' in platform.run("schemas", "diff", subject, "--version", "1").stdout
     assert "They are the same." in platform.run("schemas", "diff", subject, str(second)).stdout
-    assert platform.run("schemas", "delete", subject, "--version", "1", text="n\n").returncode == 1
+    assert platform.run("schemas", "delete", subject, "--version", "1", text="n\n").returncode == 130
     assert platform.run("schemas", "delete", subject, "--yes").stdout.startswith("Deleted")
     gone = platform.run("schemas", "show", subject)
     assert gone.returncode == 2

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Avro", "avro_schema_of"]
 
+_END = b"penstock"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -58,18 +59,35 @@ class Avro(RegistryFormat):
 
 @dataclass(frozen=True)
 class _AvroDecoder(Decoder):
+    """Behind each row lies a mark: if it is not found where the row ends, the bytes are not a row of the schema."""
+
+    inner: ClassVar = "row."
+
     def parsed(self) -> Column:
         """Each row with the schema that wrote it, as the reader's."""
         from pyspark.sql import functions as F  # noqa: N812
         from pyspark.sql.avro.functions import from_avro
 
-        body = F.expr(f"substring(value, {HEADER + 1})")
-        reader = self.reader.text
+        body = F.concat(F.expr(f"substring(value, {HEADER + 1})"), F.lit(_END))
+        reader = _with_end(self.reader.text)
         found: Column | None = None
         for number, writer in self.readable().items():
-            one = from_avro(body, writer.text, {"avroSchema": reader, "mode": "PERMISSIVE"})
+            one = from_avro(body, _with_end(writer.text), {"avroSchema": reader, "mode": "PERMISSIVE"})
             found = F.when(self.of(number), one) if found is None else found.when(self.of(number), one)
         return F.when(F.lit(False), from_avro(body, reader)) if found is None else found
+
+    def failed(self, parsed: Column) -> Column:
+        """Whether the mark is not there: Spark gives nulls for what it can't decode."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return ~parsed.getField("end").eqNullSafe(F.lit(_END))
+
+
+def _with_end(schema: str) -> str:
+    """A row's schema, and the mark behind the row."""
+    end = {"type": "fixed", "name": "penstock_end", "size": len(_END)}
+    fields = [{"name": "row", "type": json.loads(schema)}, {"name": "end", "type": end}]
+    return json.dumps({"type": "record", "name": "penstock_row", "fields": fields})
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BAD",
+    "EXACT",
     "GUARANTEES",
     "ORIGIN",
     "BatchSink",
@@ -44,6 +45,11 @@ __all__ = [
 
 BAD = "__bad"
 ORIGIN = "__origin"
+# As options of to_json: Spark's own formats would cut a time to milliseconds.
+EXACT = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 GUARANTEES = ("at-most-once", "at-least-once", "exactly-once")
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.connectors.base import BAD, quoted
+from penstock.connectors.base import BAD, EXACT, quoted
 from penstock.connectors.frozen import frozen_schema, json_columns
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class PlainFormat(Format, Reading, Writing):
 
 @dataclass(frozen=True)
 class Json(PlainFormat):
-    """JSON objects: `Json("order_id LONG, amount DOUBLE, created_at TIMESTAMP")`.
+    """JSON objects: `Json("order_id LONG, amount DOUBLE, created_at EXACTTAMP")`.
 
     Without columns a source learns them once from the rows that are there and freezes them in `schemas/`.
     """
@@ -133,7 +133,7 @@ class Json(PlainFormat):
         """One JSON object per row, null fields left out."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        return F.to_json(F.struct(*quoted(rows.columns)))
+        return F.to_json(F.struct(*quoted(rows.columns)), EXACT)
 
 
 @dataclass(frozen=True)

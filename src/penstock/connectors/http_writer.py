@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from penstock.connectors.base import quoted
+from penstock.connectors.base import EXACT, quoted
 from penstock.connectors.letters import dead_letters, envelope
 from penstock.connectors.staged import Staged
 from penstock.connectors.writing import Batch, Letter, Opening, Writer
@@ -51,7 +51,7 @@ class HttpWriter(Writer):
         from pyspark.sql import functions as F  # noqa: N812
 
         given = rows[self._flow]
-        body = F.to_json(F.struct(*quoted(given.columns))).alias("row")
+        body = F.to_json(F.struct(*quoted(given.columns)), EXACT).alias("row")
         key = F.expr(self._sink.key).cast("string") if self._sink.key else F.lit(None).cast("string")
         staged = batch.once("http", lambda: Staged(given.select(key.alias("key"), body), batch.folder / "http"))
         batch.reached("rows staged")

@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.connectors.base import quoted
+from penstock.connectors.base import EXACT, quoted
 from penstock.connectors.formats import Writing
 from penstock.connectors.registered import CORRUPT, Decoder, RegistryFormat
 from penstock.errors import DeclarationError
-from penstock.registry.json_schema import JsonDocument, json_document
+from penstock.registry.json_schema import DRAFT, JsonDocument, json_document
 from penstock.registry.schema import Schema
 from penstock.registry.wire import HEADER, header
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonSchema", "columns_of_json_schema", "json_schema_of"]
 
-_DRAFT = "http://json-schema.org/draft-07/schema#"
-_TEXTS = {"date-time": "TIMESTAMP", "date": "DATE"}
+_TEXTS = {"date-time": "EXACTTAMP", "date": "DATE"}
 _SIMPLE = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
 _DEPTH = 32
 
@@ -83,7 +82,7 @@ class _JsonEncoder(Writing):
         """The header, then the object."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        text = F.to_json(F.struct(*quoted(rows.columns)))
+        text = F.to_json(F.struct(*quoted(rows.columns)), EXACT)
         return F.concat(F.lit(header(self.number)), text.cast("binary"))
 
 
@@ -101,7 +100,7 @@ def columns_of_json_schema(document: JsonDocument) -> str:
 
 def json_schema_of(columns: StructType, title: str) -> dict[str, Any]:
     """The JSON Schema of columns: none is required, others are refused."""
-    return {"$schema": _DRAFT, "title": title, **_object(columns)}
+    return {"$schema": DRAFT, "title": title, **_object(columns)}
 
 
 def _fields(document: JsonDocument, told: dict[str, Any], depth: int, colon: str = " ") -> str:

@@ -139,6 +139,8 @@ class Decoder(Reading):
     ids: SchemaIds
     schemas: Mapping[int, Schema] = field(default_factory=dict)
 
+    inner: ClassVar[str] = ""  # where in the struct the columns are: "row."
+
     def decode(self, raw: DataFrame) -> DataFrame:
         """Columns of the reader's schema; a row of a new id stops the query, which learns it and goes on."""
         from pyspark.sql import functions as F  # noqa: N812
@@ -146,7 +148,7 @@ class Decoder(Reading):
         parsed = raw.withColumn(_PARSED, self.parsed())
         kept = [name for name in raw.columns if name != "value"]
         bad = self._bad(self.failed(F.col(_PARSED)))
-        return parsed.select(f"{_PARSED}.*", bad.alias(BAD), *kept).drop(CORRUPT)
+        return parsed.select(f"{_PARSED}.{self.inner}*", bad.alias(BAD), *kept).drop(CORRUPT)
 
     def failed(self, parsed: Column) -> Column:
         """Whether a row of a known id could not be decoded."""

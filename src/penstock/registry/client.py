@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from penstock.settings import Registry as Settings
 
-__all__ = ["MODES", "Registry"]
+__all__ = ["Registry"]
 
-MODES = ("READWRITE", "READONLY", "IMPORT")
 _NOT_THERE = {40401: "subject", 40402: "version", 40403: "schema", 40408: "subject", 40409: "subject"}
+_APICURIO = "/apis/ccompat/"
 _MEDIA = "application/vnd.schemaregistry.v1+json"
 
 
@@ -35,8 +35,10 @@ class Registry:
         optional: dict[str, Any] = {"verify": settings.ca_file} if settings.ca_file else {}
         if settings.username and settings.password:
             optional["auth"] = (settings.username, settings.password.reveal())
-        headers = {"Content-Type": _MEDIA, "Accept": f"{_MEDIA}, application/json"}
-        self._client = httpx.Client(base_url=settings.url, timeout=30.0, headers=headers, **optional)
+        headers = {"Accept": f"{_MEDIA}, application/json"}
+        # It is asked now and then: no connection is kept that a restart of the registry would leave dead.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self._client = httpx.Client(base_url=settings.url, timeout=30.0, headers=headers, limits=limits, **optional)
         self._kept = kept
         self._known: dict[int, Schema] = {}
 
@@ -97,29 +99,33 @@ class Registry:
     def compatible(self, subject: str, schema: Schema, version: int | str = "latest") -> tuple[bool, list[str]]:
         """Whether the registry would take a schema after a version, and what it says."""
         path = f"/compatibility/subjects/{_path(subject)}/versions/{version}?verbose=true"
-        told = self._ask("POST", path, json=_body(schema))
+        try:
+            told = self._ask("POST", path, json=_body(schema))
+        except DeclarationError as error:
+            if not schema.references:
+                raise
+            return True, [f"the registry can't judge a schema with references: {error.problem}"]
         return bool(told["is_compatible"]), [str(one) for one in told.get("messages", ())]
 
     def level(self, subject: str | None = None) -> str:
         """The compatibility that holds for a subject, or for all that have none of their own."""
-        if subject is not None and (told := self._ask("GET", f"/config/{_path(subject)}", absent=True)):
+        own = f"/config/{_path(subject)}?defaultToGlobal=true" if subject else ""
+        if own and (told := self._ask("GET", own, absent=True)):
             return str(told["compatibilityLevel"])
         return str(self._ask("GET", "/config")["compatibilityLevel"])
 
     def set_level(self, level: str, subject: str | None = None) -> None:
         """Set the compatibility of a subject, or the usual one."""
         path = f"/config/{_path(subject)}" if subject else "/config"
-        self._ask("PUT", path, json={"compatibility": level})
-
-    def mode(self, subject: str | None = None) -> str:
-        """Whether a subject, or the registry, takes new schemas."""
-        if subject is not None and (told := self._ask("GET", f"/mode/{_path(subject)}", absent=True)):
-            return str(told["mode"])
-        return str(self._ask("GET", "/mode")["mode"])
-
-    def set_mode(self, mode: str, subject: str | None = None) -> None:
-        """Let a subject, or the registry, take new schemas or none."""
-        self._ask("PUT", f"/mode/{_path(subject)}" if subject else "/mode", json={"mode": mode})
+        if subject and level == "NONE" and _APICURIO in self.url:
+            # Apicurio takes NONE of a subject for "as all others": it is said in its own interface, over another one.
+            self._ask("PUT", path, json={"compatibility": "FULL"})
+            rule = f"/apis/registry/v3/groups/default/artifacts/{_path(subject)}/rules/COMPATIBILITY"
+            root = self.url.partition(_APICURIO)[0]
+            told = {"ruleType": "COMPATIBILITY", "config": "NONE"}
+            self._ask("PUT", f"{root}{rule}", json=told, media="application/json")
+        else:
+            self._ask("PUT", path, json={"compatibility": level})
 
     def delete(self, subject: str, version: int | None = None, *, permanent: bool = False) -> list[int]:
         """Delete a subject or one of its versions; ids in old messages can still be read unless it is permanent."""
@@ -144,9 +150,11 @@ class Registry:
         fresh.write_text(json.dumps(_body(schema)), encoding="utf-8")
         fresh.replace(self._kept / f"{number}.json")
 
-    def _ask(self, method: str, path: str, *, json: Any = None, absent: bool = False, about: str = "") -> Any:
+    def _ask(
+        self, method: str, path: str, *, json: Any = None, absent: bool = False, about: str = "", media: str = _MEDIA
+    ) -> Any:
         try:
-            answer = self._client.request(method, path, json=json)
+            answer = self._client.request(method, path, json=json, headers={"Content-Type": media})
         except httpx.TransportError as error:
             raise TransientError(
                 f"The schema registry does not answer at {self.url} ({type(error).__name__}).",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DeclarationError
+from penstock.registry.json_schema import DRAFT
 from penstock.registry.schema import Schema, parsed
 
 if TYPE_CHECKING:
@@ -54,10 +55,11 @@ class Rule:
             value = value.get(part) if isinstance(value, dict) else None
         if value is None:
             return self.kind != "required"
-        if self.kind == "at_least":
-            return bool(value >= self.value)
-        if self.kind == "at_most":
-            return bool(value <= self.value)
+        if self.kind in ("at_least", "at_most"):
+            try:
+                return bool(value >= self.value if self.kind == "at_least" else value <= self.value)
+            except TypeError:  # text where a number should be
+                return False
         if self.kind == "pattern":
             return re.search(self.value, str(value)) is not None
         return value in self.value if self.kind == "one_of" else True
@@ -112,7 +114,7 @@ def contract_of(registry: Registry, subject: str) -> Contract:
 
 def keep_contract(registry: Registry, subject: str, contract: Contract) -> int:
     """Keep the rules beside the schema; older ones stay as versions."""
-    told = {"title": f"rules of {subject}", _WORD: json.loads(contract.text())["rules"]}
+    told = {"$schema": DRAFT, "title": f"rules of {subject}", _WORD: json.loads(contract.text())["rules"]}
     where = rules_subject(subject)
     first = not registry.versions(where)
     number = registry.register(where, Schema("JSON", json.dumps(told)))

@@ -10,8 +10,9 @@ from typing import Any
 from penstock.errors import DeclarationError
 from penstock.registry.schema import Problem, parsed
 
-__all__ = ["JsonDocument", "json_document", "json_problems"]
+__all__ = ["DRAFT", "JsonDocument", "json_document", "json_problems"]
 
+DRAFT = "http://json-schema.org/draft-07/schema#"
 _TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 _AT_MOST = {
     "string": ("maxLength",),

@@ -8,7 +8,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
 
-from penstock.connectors.base import quoted
+from penstock.connectors.base import EXACT, quoted
 from penstock.errors import DeclarationError
 from penstock.pipeline.declare import Place
 from penstock.pipeline.durations import seconds
@@ -24,7 +24,6 @@ __all__ = ["count_window"]
 
 _MICROS = "__micros"
 _ROW = "__row"
-_EXACT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
 def count_window(rows: DataFrame, by: str | Sequence[str], size: int, timeout: str) -> DataFrame:
@@ -49,7 +48,7 @@ def count_window(rows: DataFrame, by: str | Sequence[str], size: int, timeout: s
     texts = rows.select(
         *keys,
         F.unix_micros(time).alias(_MICROS),
-        F.to_json(F.struct(*quoted(rows.columns)), _EXACT).alias(_ROW),
+        F.to_json(F.struct(*quoted(rows.columns)), EXACT).alias(_ROW),
         F.col(time),
     )
     closed = texts.groupBy(*keys).transformWithState(
@@ -61,7 +60,7 @@ def count_window(rows: DataFrame, by: str | Sequence[str], size: int, timeout: s
     columns = str(rows._jdf.schema().toDDL())
     return closed.select(
         *keys,
-        F.transform(_ROW, lambda row: F.from_json(row, columns, _EXACT)).alias("rows"),
+        F.transform(_ROW, lambda row: F.from_json(row, columns, EXACT)).alias("rows"),
         F.size(_ROW).alias("count"),
         F.timestamp_micros("start").alias("start"),
         F.timestamp_micros("end").alias("end"),

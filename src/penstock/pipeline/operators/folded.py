@@ -9,7 +9,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
 
-from penstock.connectors.base import quoted
+from penstock.connectors.base import EXACT, quoted
 from penstock.connectors.keyed import REMOVED
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def folded(events: DataFrame, by: str | Sequence[str], order: str, state: str, s
     keys = [by] if isinstance(by, str) else list(by)
     named = ", ".join(f"`{name}` {events.schema[name].dataType.simpleString()}" for name in keys)
     texts = events.select(
-        *quoted(keys), F.col(order).alias(_ORDER), F.to_json(F.struct(*quoted(events.columns))).alias(_EVENT)
+        *quoted(keys), F.col(order).alias(_ORDER), F.to_json(F.struct(*quoted(events.columns)), EXACT).alias(_EVENT)
     )
     out = texts.groupBy(*quoted(keys)).transformWithState(
         statefulProcessor=_Fold(keys, step),

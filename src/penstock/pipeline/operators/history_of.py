@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import StructType
 
-from penstock.connectors.base import quoted
+from penstock.connectors.base import EXACT, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["history_of"]
 
 _ROW, _AT, _POSITION = "__row", "__at", "__position"
-_EXACT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
 
 
 def history_of(changes: DataFrame) -> DataFrame:
@@ -40,7 +39,7 @@ def history_of(changes: DataFrame) -> DataFrame:
         F.col("position").alias(_POSITION),
         F.unix_micros("committed_at").alias(_AT),
         # Through Python and its state a row is text, so that every type comes back as it was.
-        F.when(F.col("op") != "delete", F.to_json("after", _EXACT)).alias(_ROW),
+        F.when(F.col("op") != "delete", F.to_json("after", {**EXACT, "ignoreNullFields": "false"})).alias(_ROW),
     )
     versions = texts.groupBy(*quoted(key.names)).transformWithState(
         statefulProcessor=_Versions(key.names),
@@ -49,7 +48,7 @@ def history_of(changes: DataFrame) -> DataFrame:
         timeMode="None",
     )
     ddl = str(changes.select("after.*")._jdf.schema().toDDL())
-    made = versions.withColumn("__made", F.from_json(_ROW, ddl, _EXACT))
+    made = versions.withColumn("__made", F.from_json(_ROW, ddl, EXACT))
     times = (F.timestamp_micros(name).alias(name) for name in ("valid_from", "valid_to"))
     return made.select("__made.*", "version", *times)
 
