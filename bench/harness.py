@@ -42,7 +42,7 @@ def working(
         store.ensure(["spark"], Silent())
         try:
             stack.up(services, Silent())
-            spark = open_session(name, store.paths("spark"), realtime=realtime, options=options)
+            spark = open_session(name, store.paths("spark"), realtime=realtime, options=options, classes=store.classes)
             yield Context(spark, load(project=folder, profile="local"))
             spark.stop()
         finally:

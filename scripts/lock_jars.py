@@ -49,6 +49,7 @@ COMPONENTS = {
             "org.apache.spark:spark-avro_2.13:4.1.1@jar",
             "org.apache.kafka:kafka-clients:3.9.2@jar",
             "org.apache.commons:commons-pool2:2.13.1@jar",
+            "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0@jar",
         ),
         transitive=False,
     ),

@@ -112,7 +112,7 @@ def spark() -> Iterator[SparkSession]:
     """The one Spark of the test run."""
     store = JarStore()
     store.ensure(["spark"], Silent())
-    record_classes(store.classes, Silent())
+    record_classes(store, Silent())
     options = {"spark.sql.shuffle.partitions": "1"}  # a batch of a few rows is quicker so
     session = open_session("tests", store.paths("spark"), master="local[8]", options=options, classes=store.classes)
     yield session

@@ -7,7 +7,7 @@ and this pipeline brings the old one along until the last producer has moved.
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 import penstock as ps
 

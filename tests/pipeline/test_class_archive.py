@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def test_spark_starts_from_the_archive(spark: SparkSession) -> None:
-    archive = archive_of(JarStore().classes)
+    archive = archive_of(JarStore().classes, JarStore().paths("spark"))
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     assert str(archive) in Path(f"/proc/{gateway.proc.pid}/maps").read_text()
@@ -26,7 +26,7 @@ def test_what_can_not_be_recorded_is_done_without(tmp_path: Path, monkeypatch: p
     java.write_text("#!/bin/sh\nexit 1\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert use_archive(tmp_path / "classes") == ""
-    assert not make_archive(tmp_path / "classes")
-    assert archive_of(tmp_path / "classes").exists()  # so that it is not tried again
-    assert use_archive(tmp_path / "classes") == ""
+    assert use_archive(tmp_path / "classes", []) == ""
+    assert not make_archive(tmp_path / "classes", [])
+    assert archive_of(tmp_path / "classes", []).exists()  # so that it is not tried again
+    assert use_archive(tmp_path / "classes", []) == ""

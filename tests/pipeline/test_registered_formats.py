@@ -252,7 +252,10 @@ def test_values_are_what_they_were(
     with Producer(kafka) as producer:
         producer.send(source, written)
     pipeline = copy(ps.Kafka(source, format=ps.Avro()), ps.Kafka(out, format=ps.Avro(name="shop.Copied")))
-    run(pipeline, context)
+    running = start(compile_pipeline(pipeline, context), context, until_caught_up=True)
+    assert registry.versions(f"{out}-value") == [1]  # registered at the start
+    assert running.wait(120)
+    running.close()
     (found,) = read(kafka, out)
     with SchemaRegistryClient({"url": context.settings.registry.url}) as client:
         again: Any = AvroDeserializer(client)(found.value, SerializationContext(out, MessageField.VALUE))

@@ -36,6 +36,16 @@ _VALUES = {
     "tombstones.on.delete": "true",
 }
 
+# A snapshot is one transaction after the other, each of what a poll gives: few and large ones are quick.
+_MUCH = {
+    "max.batch.size": "16384",
+    "max.queue.size": "65536",
+    "snapshot.fetch.size": "20000",
+    "producer.override.batch.size": str(512 << 10),
+    "producer.override.linger.ms": "5",
+    "producer.override.compression.type": "lz4",
+}
+
 
 def connector_config(capture: Capture, settings: Settings) -> dict[str, str]:
     """All that Connect is told; the password only as a reference that the worker resolves."""
@@ -64,6 +74,7 @@ def connector_config(capture: Capture, settings: Settings) -> dict[str, str]:
         "topic.creation.default.partitions": "1",
         "topic.creation.default.replication.factor": "-1",
         "poll.interval.ms": "50",
+        **_MUCH,
         # A task that fails in a transaction waits for its end before it says so; each holds a poll's records only.
         "producer.override.transaction.timeout.ms": "15000",
         "skipped.operations": "none",  # that a table was emptied must be known

@@ -9,8 +9,7 @@ import click
 from penstock.cli.render import command_options, show, show_json, working
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from penstock.local.jars import JarStore
     from penstock.local.progress import Progress
     from penstock.settings import Settings
 
@@ -33,7 +32,7 @@ def jars(as_json: bool, settings: Settings) -> None:
     names = components()
     with working(quiet=as_json) as progress:
         store.ensure(names, progress)
-        record_classes(store.classes, progress)
+        record_classes(store, progress)
     count = len({jar for name in names for jar in locked(name)})
     if as_json:
         show_json({"folder": str(store.folder), "jars": count})
@@ -41,12 +40,13 @@ def jars(as_json: bool, settings: Settings) -> None:
     show(f"All {count} jars are in {store.folder}.")
 
 
-def record_classes(folder: Path, progress: Progress) -> None:
+def record_classes(store: JarStore, progress: Progress) -> None:
     """See that there is an archive of Spark's classes, made once for this Java and this Spark."""
     from penstock.pipeline.class_archive import archive_of, make_archive
 
-    if archive_of(folder).exists():
+    jars = store.paths("spark")
+    if archive_of(store.classes, jars).exists():
         return
     progress.update("spark", 0, 1, "recording its classes, once: it starts in half the time afterwards")
-    if not make_archive(folder):
+    if not make_archive(store.classes, jars):
         progress.say("Spark's classes could not be recorded: it starts without, a few seconds later.")

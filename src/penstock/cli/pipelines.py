@@ -225,7 +225,7 @@ def open_context(
     store = JarStore()
     with working(quiet=quiet) as progress:
         store.ensure(["spark"], progress)
-        record_classes(store.classes, progress)
+        record_classes(store, progress)
         progress.update("spark", 0, 1, "starting")
         spark = open_session(
             graph.name,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -146,6 +146,10 @@ class SinkConnector(Connector):
     @abstractmethod
     def check(self, rows: DataFrame, context: Context) -> None:
         """Raise if rows of these columns can't be written."""
+
+    def prepare(self, rows: Callable[[], DataFrame], context: Context) -> None:
+        """Do what must be done before the first row comes; `rows` tells the columns to who needs them."""
+        return
 
 
 class BestEffortSink(SinkConnector):

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -92,7 +94,8 @@ class IcebergWriter(LakeWriter, Successor):
             if self._sink.keys:
                 changes = batch.once("keyed", lambda: keyed(whole, self._sink.keys, self._sink.delete, batch))
                 batch.refuse(refused_letters(self._opening, self._flow, changes.without_key, "iceberg"))
-                made, removed = self._merged(table, changes.last, folder)
+                merged = self._merged_here(table, given, changes.few, folder) if changes.few is not None else None
+                made, removed = merged or self._merged(table, changes.last, folder)
             else:
                 made = batch.once("files", lambda: write_parquet(given, folder))
             batch.reached("rows staged")
@@ -251,13 +254,42 @@ class IcebergWriter(LakeWriter, Successor):
             fresh = kept.unionByName(fresh, allowMissingColumns=True)
         return write_parquet(fresh, folder), touched
 
+    def _merged_here(
+        self, table: Table, rows: DataFrame, last: pa.Table, folder: str
+    ) -> tuple[list[str], list[DataFile]] | None:
+        """The same without Spark, whose jobs would take longer than the work; None if there is too much of it."""
+        key = self._sink.keys[0]
+        low, high = pc.min_max(last[key]).as_py().values()
+        candidates = [one.file for one in self._between(table, low, high)] if last.num_rows else []
+        if sum(one.file_size_in_bytes for one in candidates) > _SMALL:
+            return None
+        keys = last[key].combine_chunks()
+        wanted = _united(table.schema().as_arrow(), arrow_schema(rows.schema))
+        parts, touched = [_shaped(last.filter(pc.invert(last[DELETED])), wanted)], []
+        for one in candidates:
+            before = parquet.ParquetFile(local_path(one.file_path)).read()
+            changed = pc.is_in(before[key], value_set=keys.cast(before.schema.field(key).type))
+            if pc.any(changed).as_py():
+                touched.append(one)
+                parts.append(_shaped(before.filter(pc.invert(changed)), wanted))
+        made = pa.concat_tables(parts)
+        if not made.num_rows:
+            return [], touched
+        local_path(folder).mkdir(parents=True)
+        path = local_path(folder) / f"part-{uuid.uuid4().hex}.parquet"
+        parquet.write_table(made, path, compression="zstd")
+        return [str(path)], touched
+
     def _near(self, table: Table, last: DataFrame) -> list[Any]:
         """The files that may have a key of the batch, by the smallest and the largest of the first key column."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        first = self._sink.keys[0]
-        column = quoted([first])[0]
+        column = quoted([self._sink.keys[0]])[0]
         low, high = last.agg(F.min(column), F.max(column)).collect()[0]
+        return self._between(table, low, high)
+
+    def _between(self, table: Table, low: Any, high: Any) -> list[Any]:
+        first = self._sink.keys[0]
         if low is None:
             return []
         wanted: BooleanExpression = AlwaysTrue()
@@ -335,6 +367,20 @@ class IcebergWriter(LakeWriter, Successor):
 
 def _of(snapshot: Any, name: str) -> str | None:
     return snapshot.summary.additional_properties.get(name) if snapshot.summary else None
+
+
+def _united(known: pa.Schema, gained: pa.Schema) -> pa.Schema:
+    """The columns of a table, and those that a flow has gained."""
+    return pa.schema([*known, *(one for one in gained if one.name not in known.names)])
+
+
+def _shaped(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """Rows with these columns, in this order; what they lack is empty."""
+    columns = [
+        rows[one.name].cast(one.type) if one.name in rows.column_names else pa.nulls(rows.num_rows, one.type)
+        for one in wanted
+    ]
+    return pa.table(columns, schema=pa.schema([pa.field(one.name, one.type) for one in wanted]))
 
 
 def _all_files(table: Table) -> set[str]:

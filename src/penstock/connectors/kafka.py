@@ -22,13 +22,13 @@ from penstock.connectors.base import (
     TransactionalSink,
     good_or_raise,
 )
-from penstock.connectors.formats import Format, Json, Raw, Topical
+from penstock.connectors.formats import Format, Json, PlainFormat, Raw, Topical
 from penstock.connectors.kafka_lanes import KafkaLanes
 from penstock.connectors.kafka_writer import KafkaWriter
 from penstock.connectors.keyed import REMOVED, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming import DataStreamWriter
@@ -227,6 +227,11 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
         """There is a key column, and the format takes the others."""
         self._key()
         self.format.check_writing(context, self.sole_topic, shown(rows))
+
+    def prepare(self, rows: Callable[[], DataFrame], context: Context) -> None:
+        """Register the schema, if the format has one."""
+        if not isinstance(self.format, PlainFormat):
+            self.format.for_writing(context, self.sole_topic, shown(rows()))
 
     def together(self) -> str:
         """All topics of a query in one transaction, unless one has lanes."""

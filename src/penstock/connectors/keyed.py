@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from penstock.connectors.writing import Batch, Letter, Opening
@@ -36,6 +37,7 @@ REMOVED, POSITION = "__deleted", "__position"  # what `ps.rows_of` says of a row
 DELETED = "__penstock_deleted"
 VERSION = "__penstock_version"
 _ORDER = "__penstock_order"
+_SMALL = 8 << 20
 
 
 class KeyedSink(BatchSink):
@@ -96,6 +98,7 @@ class Keyed:
     last: DataFrame
     without_key: list[str]
     folder: Path
+    few: pa.Table | None = None  # the same as `last`, if it is small enough to be merged here
 
     def remove(self) -> None:
         """Give the space back."""
@@ -115,10 +118,44 @@ def keyed(rows: DataFrame, keys: tuple[str, ...], delete: str | None, batch: Bat
     empty = F.lit(False)
     for column in quoted(keys):
         empty = empty | column.isNull()
+    few = _few(folder, keys, [*shown(rows).columns, DELETED, VERSION])
+    if few is not None:
+        return Keyed(_last(kept.filter(~empty), keys, shown(rows).columns), [], folder, few)
     without = kept.filter(empty).select(F.to_json(F.struct(*quoted(shown(rows).columns)))).collect()
-    whole = F.struct(*quoted([*shown(rows).columns, DELETED, VERSION]))
-    grouped = kept.filter(~empty).groupBy(*quoted(keys)).agg(F.max_by(whole, F.col(_ORDER)).alias("__last"))
-    return Keyed(grouped.select("__last.*"), [row[0] for row in without], folder)
+    return Keyed(_last(kept.filter(~empty), keys, shown(rows).columns), [row[0] for row in without], folder)
+
+
+def _last(rows: DataFrame, keys: tuple[str, ...], columns: list[str]) -> DataFrame:
+    """Of each key its last row."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    whole = F.struct(*quoted([*columns, DELETED, VERSION]))
+    return rows.groupBy(*quoted(keys)).agg(F.max_by(whole, F.col(_ORDER)).alias("__last")).select("__last.*")
+
+
+def _few(folder: Path, keys: tuple[str, ...], columns: list[str]) -> pa.Table | None:
+    """The last row of each key without Spark, if there are few rows that all have one key of a plain type."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import parquet
+
+    files = sorted(folder.glob("part-*.parquet"))
+    if len(keys) != 1 or not files or sum(one.stat().st_size for one in files) > _SMALL:
+        return None
+    rows = pa.concat_tables([parquet.ParquetFile(one).read() for one in files])
+    key = rows[keys[0]]
+    if not (pa.types.is_integer(key.type) or pa.types.is_string(key.type)) or key.null_count:
+        return None
+    order = pc.struct_field(rows[_ORDER].combine_chunks(), "row")
+    version = pc.struct_field(rows[_ORDER].combine_chunks(), VERSION)
+    places = {"version": version, "row": order}
+    if rows.num_rows == 0:
+        return rows.select(columns)
+    by = [("version", "ascending", "at_start"), ("row", "ascending", "at_start")]
+    sorted_rows = rows.take(pc.sort_indices(pa.table(places), sort_keys=by))
+    numbered = pa.table({"key": sorted_rows[keys[0]], "at": pa.array(range(rows.num_rows))})
+    last = numbered.group_by("key").aggregate([("at", "max")])["at_max"]
+    return sorted_rows.take(last).select(columns)
 
 
 def refused_letters(opening: Opening, flow: str, rows: list[str], system: str) -> list[Letter]:

@@ -54,6 +54,10 @@ class Build:
         self.add_flows(made, names, observe)
         return made
 
+    def stream(self, name: str) -> DataFrame:
+        """One source or flow as a stream, nothing counted."""
+        return self.streams(self.graph.needed(name), set())[name]
+
     def add_flows(self, made: dict[str, DataFrame], names: set[str], observe: Observe) -> None:
         """Add the flows among these names that are not made yet; `observe` counts what is wrong with their rows."""
         for flow in self.graph.flows:

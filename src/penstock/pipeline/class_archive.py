@@ -1,6 +1,6 @@
 """Spark's classes as Java has read and checked them, kept in an archive: made once, Spark then starts in half the time.
 
-`python -m penstock.pipeline.class_archive FOLDER` is the recording: a small Spark that uses what pipelines use.
+`python -m penstock.pipeline.class_archive FILE JAR…` is the recording: a small Spark that uses what pipelines use.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["archive_of", "make_archive", "use_archive"]
 
@@ -19,29 +23,30 @@ _SECONDS = 240
 _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
-def archive_of(folder: Path) -> Path:
-    """Where the archive for this Java and this Spark is, or will be; others need another one."""
+def archive_of(folder: Path, jars: Sequence[Path]) -> Path:
+    """Where the archive for this Java, this Spark and these jars is, or will be; others need another one."""
     java, spark = _java(), _spark()
     where = _digest(f"{java} {spark}")
     core = next(spark.glob("jars/spark-core_*.jar"), spark)
-    what = _digest(f"{java.stat().st_mtime_ns} {core.name} {core.stat().st_mtime_ns}")
+    named = " ".join(one.name for one in jars)
+    what = _digest(f"{java.stat().st_mtime_ns} {core.name} {core.stat().st_mtime_ns} {named}")
     return folder / f"spark-{where}-{what}.jsa"
 
 
-def use_archive(folder: Path) -> str:
+def use_archive(folder: Path, jars: Sequence[Path]) -> str:
     """The options that let Java use the archive, none if there is none."""
-    path = archive_of(folder)
+    path = archive_of(folder, jars)
     return f"-XX:SharedArchiveFile={path} {_QUIET}" if path.is_file() and path.stat().st_size else ""
 
 
-def make_archive(folder: Path) -> bool:
+def make_archive(folder: Path, jars: Sequence[Path]) -> bool:
     """Record the archive in a process of its own; a failure leaves an empty file, and is not tried again."""
-    path = archive_of(folder)
+    path = archive_of(folder, jars)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{path.name.rsplit('-', 1)[0]}-*"):
         old.unlink(missing_ok=True)
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    command = [sys.executable, "-m", __name__, str(fresh)]
+    command = [sys.executable, "-m", __name__, str(fresh), *map(str, jars)]
     try:
         subprocess.run(command, capture_output=True, timeout=_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -52,14 +57,14 @@ def make_archive(folder: Path) -> bool:
     return path.stat().st_size > 0
 
 
-def _record(path: Path) -> None:
+def _record(path: Path, jars: Sequence[Path]) -> None:
     """Use Spark as pipelines do; Java writes the archive when it ends."""
     from pyspark.sql import functions
 
     from penstock.pipeline.session import open_session
 
     recording = f"-XX:ArchiveClassesAtExit={path} {_QUIET}"
-    spark = open_session("class-archive", [], options={"spark.driver.defaultJavaOptions": recording})
+    spark = open_session("class-archive", jars, options={"spark.driver.defaultJavaOptions": recording})
     rows = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
     told = rows.select(
         "timestamp", functions.from_json(functions.expr("concat('{\"n\":', value, '}')"), "n LONG").alias("row")
@@ -95,4 +100,4 @@ def _digest(text: str) -> str:
 
 
 if __name__ == "__main__":
-    _record(Path(sys.argv[1]))
+    _record(Path(sys.argv[1]), [Path(one) for one in sys.argv[2:]])

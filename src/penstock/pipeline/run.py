@@ -218,6 +218,8 @@ class Running:
         )
         live = Live(query, build, self.state.query(query.name), counted, known, terms, always=self._ticks_always)
         try:
+            for sink in query.sinks:
+                sink.connector.prepare(lambda flow=sink.flow: build.stream(flow), self.context)  # type: ignore[misc]
             live.start(self._trigger)
         except PenstockError:
             raise

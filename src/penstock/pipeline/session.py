@@ -28,6 +28,7 @@ _AVRO = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength={limit}"
     for what, limit in (("string", 64 << 20), ("bytes", 64 << 20), ("collectionItems", 10_000_000))
 )
+_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -63,7 +64,7 @@ def open_session(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{_heap_mib()}m",
-        "spark.driver.defaultJavaOptions": use_archive(classes) if classes else "",
+        "spark.driver.defaultJavaOptions": use_archive(classes, jars) if classes else "",
         "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {_AVRO} -Dlog4j2.configurationFile={_LOG4J}",
         "spark.executor.extraJavaOptions": f"-XX:+UseParallelGC {_AVRO}",
         "spark.sql.session.timeZone": "UTC",
@@ -79,6 +80,7 @@ def open_session(
     }
     if local:
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        chosen |= _without_forks(jars)
     # PySpark would log every refusal of the analyzer with its whole trace; the exception says it all.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     builder = SparkSession.builder
@@ -92,6 +94,21 @@ def open_session(
         for archive in packed_code(code):
             spark.sparkContext.addPyFile(str(archive))
     return spark
+
+
+def _without_forks(jars: Sequence[Path]) -> dict[str, str]:
+    """Files of this machine by Java's own calls: Hadoop would start a process for the rights of each new file.
+
+    A checkpoint is written by the same way: a new file beside, then a rename, which is one step on a disk.
+    """
+    found = next((one for one in jars if one.name.startswith("hadoop-bare-naked-local-fs")), None)
+    if found is None:
+        return {}
+    return {
+        "spark.driver.extraClassPath": str(found),
+        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
+    }
 
 
 def _heap_mib() -> int:
