@@ -181,6 +181,12 @@ class Registry:
                 code="schema-incompatible",
                 remedy="Make the change compatible, or use another subject.",
             )
+        if "could not determine version" in said:  # Apicurio, of a JSON Schema
+            return DeclarationError(
+                "The registry does not know of which draft the JSON Schema is.",
+                code="schema-draft",
+                remedy='Say it there: "$schema": "http://json-schema.org/draft-07/schema#".',
+            )
         if status >= 500 or status == httpx.codes.TOO_MANY_REQUESTS:
             return TransientError(
                 f"The schema registry could not do it now ({status}: {said}).",
