@@ -78,9 +78,9 @@ class Format(ABC):
         """What rows of a source must be: a rule's name, whether a row breaks it, what to say."""
         return []
 
-    def check_writing(self, context: Context, topic: str, rows: DataFrame) -> None:
-        """Raise if rows of these columns can't be written to a topic."""
-        self.for_writing(context, topic, rows).encode(rows)
+    def checked(self, context: Context, topic: str, rows: DataFrame) -> Column:
+        """The `value` of each row as it would be written; raises if rows of these columns can't be."""
+        return self.for_writing(context, topic, rows).encode(rows)
 
 
 class PlainFormat(Format, Reading, Writing):
@@ -97,7 +97,7 @@ class PlainFormat(Format, Reading, Writing):
 
 @dataclass(frozen=True)
 class Json(PlainFormat):
-    """JSON objects: `Json("order_id LONG, amount DOUBLE, created_at EXACTTAMP")`.
+    """JSON objects: `Json("order_id LONG, amount DOUBLE, created_at TIMESTAMP")`.
 
     Without columns a source learns them once from the rows that are there and freezes them in `schemas/`.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonSchema", "columns_of_json_schema", "json_schema_of"]
 
-_TEXTS = {"date-time": "EXACTTAMP", "date": "DATE"}
+_TEXTS = {"date-time": "TIMESTAMP", "date": "DATE"}
 _SIMPLE = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
 _DEPTH = 32
 

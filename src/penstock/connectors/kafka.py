@@ -225,8 +225,7 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
 
     def check(self, rows: DataFrame, context: Context) -> None:
         """There is a key column, and the format takes the others."""
-        self._key()
-        self.format.check_writing(context, self.sole_topic, shown(rows))
+        rows.select(*self._key(), self.format.checked(context, self.sole_topic, shown(rows)))
 
     def prepare(self, rows: Callable[[], DataFrame], context: Context) -> None:
         """Register the schema, if the format has one."""

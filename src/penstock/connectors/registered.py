@@ -64,12 +64,12 @@ class RegistryFormat(Format):
         number = registered(project_registry(context.settings), subject_of(self.subject, topic, schema), schema)
         return self.encoder(schema, number)
 
-    def check_writing(self, context: Context, topic: str, rows: DataFrame) -> None:
+    def checked(self, context: Context, topic: str, rows: DataFrame) -> Column:
         """Raise if the registry would refuse the schema of these rows; nothing is registered."""
         schema = self.writer(context, topic, rows)
-        self.encoder(schema, 0).encode(rows)
         with suppress(TransientError):  # the start asks again, and waits
             refuse_breaks(project_registry(context.settings), subject_of(self.subject, topic, schema), schema)
+        return self.encoder(schema, 0).encode(rows)
 
     def rules(self, context: Context, source: Topical, rows: DataFrame) -> list[tuple[str, Column, Column]]:
         """The contract beside the schema, frozen in `schemas/` with it."""

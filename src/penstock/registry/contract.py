@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Contract", "Rule", "contract_of", "keep_contract", "read_contract", "rules_subject"]
 
-_KINDS = ("required", "at_least", "at_most", "pattern", "one_of", "unique_within")
+_KINDS = ("required", "at_least", "at_most", "pattern", "one_of")
 _WORD = "x-penstock-rules"
 
 
@@ -44,7 +44,6 @@ class Rule:
             "at_most": f"is at most {self.value}",
             "pattern": f"is like {self.value}",
             "one_of": f"is one of {', '.join(map(str, self.value)) if self.kind == 'one_of' else ''}",
-            "unique_within": f"is there once within {self.value}",
         }
         return f"{self.field} {said[self.kind]}"
 
@@ -132,7 +131,6 @@ def _check(field: str, kind: str, value: Any, place: str) -> None:
         "at_most": isinstance(value, int | float | str) and not isinstance(value, bool),
         "pattern": isinstance(value, str) and _is_pattern(value),
         "one_of": isinstance(value, list) and len(value) > 0,
-        "unique_within": isinstance(value, str),
     }
     if not right[kind]:
         raise _wrong(f"{kind} of {field!r} can't be {value!r}", place)
