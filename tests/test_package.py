@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 def test_public_names() -> None:
     assert sorted(penstock.__all__) == [
+        "Avro",
         "Capture",
         "Changes",
         "Console",
@@ -25,12 +26,14 @@ def test_public_names() -> None:
         "Http",
         "Iceberg",
         "Json",
+        "JsonSchema",
         "Kafka",
         "Memory",
         "OpenSearch",
         "Pipeline",
         "Postgres",
         "ProcessingTime",
+        "Protobuf",
         "Raw",
         "Secret",
         "__version__",
