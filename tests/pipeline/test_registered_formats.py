@@ -361,3 +361,22 @@ def test_rules_of_a_contract_are_expectations(
         "contract: note is like ^[a-z]+$",
         "contract: note is there",
     ]
+
+
+def test_a_foreign_id_does_not_take_a_new_one_with_it(
+    context: Context, kafka: Kafka, topic: Callable[..., str], registry: Registry
+) -> None:
+    """A row of a foreign id is met before rows of an id that is registered, and that nobody has asked for yet."""
+    source, out = topic("orders"), topic("out")
+    register(registry, source, avro(ID))
+    other = registry.register(
+        f"{source}-other", Schema("AVRO", json.dumps(avro(ID, NOTE)))
+    )  # not of the topic's subject
+    with Producer(kafka) as producer:
+        producer.send(source, framed(other + 5000, b"\x02"), "foreign")
+        for n in range(3):
+            producer.send(source, framed(other, body(avro(ID, NOTE), {"id": n, "note": None})))
+    pipeline = copy(ps.Kafka(source, format=ps.Avro()), ps.Kafka(out))
+    run(pipeline, context)
+    assert [letter["key"] for letter in letters(kafka, pipeline)] == ["foreign"]
+    assert [row["id"] for row in values(kafka, out)] == [0, 1, 2]

@@ -56,7 +56,11 @@ class Topical(ABC):
 
     @abstractmethod
     def ends(self, context: Context) -> dict[str, int]:
-        """How far the topics go now, by `topic-partition`."""
+        """How far the topics go now for who reads what is committed, by `topic-partition`."""
+
+    @abstractmethod
+    def beginnings(self, context: Context, begin: dict[str, int], end: dict[str, int], length: int) -> set[bytes]:
+        """The first bytes of the messages between offsets by `topic-partition`, each once."""
 
 
 class Format(ABC):

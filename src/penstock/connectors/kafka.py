@@ -192,10 +192,17 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
         return rows.selectExpr("CAST(value AS STRING) AS value") if rows is not None else None
 
     def ends(self, context: Context) -> dict[str, int]:
-        """How far the topics go now, by `topic-partition`."""
+        """How far the topics go now for who reads what is committed, by `topic-partition`."""
         topics = Topics(context.settings.kafka)
-        found = ((name, topics.end_offsets(name)) for name in self._names(topics))
+        found = ((name, topics.end_offsets(name, committed=True)) for name in self._names(topics))
         return {f"{name}-{part}": end for name, parts in found for part, end in parts.items()}
+
+    def beginnings(self, context: Context, begin: dict[str, int], end: dict[str, int], length: int) -> set[bytes]:
+        """The first bytes of the messages between offsets by `topic-partition`, each once."""
+        raw = replace(self, format=Raw(), metadata=None).between(context, _by_topic(begin), _by_topic(end))
+        return {
+            bytes(row[0]) for row in raw.selectExpr(f"substring(value, 1, {length})").distinct().collect() if row[0]
+        }
 
     def between(self, context: Context, begin: Mapping[str, Any], end: Mapping[str, Any]) -> DataFrame:
         """The rows between offsets; a partition without a begin is read from its first row."""
@@ -306,6 +313,15 @@ def _clients(context: Context) -> dict[str, str]:
     options, secrets = java_options(kafka)
     named = {f"kafka.{name}": value for name, value in (options | secrets).items()}
     return {"kafka.bootstrap.servers": kafka.bootstrap, **named}
+
+
+def _by_topic(offsets: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Offsets by `topic-partition` as Spark writes them."""
+    found: dict[str, dict[str, int]] = {}
+    for place, offset in offsets.items():
+        topic, _, part = place.rpartition("-")
+        found.setdefault(topic, {})[part] = offset
+    return found
 
 
 def _first_offsets(log: Path) -> dict[str, Any]:

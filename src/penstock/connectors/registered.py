@@ -21,7 +21,7 @@ from penstock.registry.contract import Contract, contract_of, read_contract
 from penstock.registry.evolution import refuse_breaks
 from penstock.registry.schema import KINDS, Schema, read_schema
 from penstock.registry.subjects import STRATEGIES, subject_of
-from penstock.registry.wire import HEADER, header
+from penstock.registry.wire import HEADER, header, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -238,15 +238,21 @@ def known_ids(
 def learn_schema(context: Context, source: Topical, number: int) -> bool:
     """Ask the registry for an id that a row has named; what it does not know is foreign, up to where the topics end."""
     ids = SchemaIds.load(_ids_file(context, source.target()))
-    # First the ends, then the question: whoever writes a row has registered its schema before.
-    ends = source.ends(context)
-    found = project_registry(context.settings).by_id(number)
-    if found is not None:
+    registry = project_registry(context.settings)
+    if registry.by_id(number) is not None:
         ids.add(number)
-    else:
-        ids.asked = ends
+        ids.save()
+        return True
+    # First the ends, then the questions: whoever writes a row has registered its schema before. All ids up to there
+    # are asked for, so that a foreign one takes none with it that was registered and not met yet.
+    ends = source.ends(context)
+    named = (split(one) for one in source.beginnings(context, ids.asked, ends, HEADER))
+    for one in {told[0] for told in named if told} - set(ids.since):
+        if registry.by_id(one) is not None:
+            ids.add(one)
+    ids.asked = ends
     ids.save()
-    return found is not None
+    return False
 
 
 _REGISTRIES: dict[tuple[str, Path], Registry] = {}

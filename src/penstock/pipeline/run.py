@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import queue
 import threading
@@ -264,13 +263,14 @@ class Running:
 
     def _followed(self, said: str) -> bool:
         """Whether the world outside has changed in a way that was learnt now; waits for whom it has to ask."""
-        for tries in itertools.count():
+        wait = 1.0
+        while True:
             try:
                 return self.captured.follow(said) or self._schemas.follow(said)
             except TransientError:
-                if self._over.wait(min(2.0**tries, 30.0)):
+                if self._over.wait(wait):
                     raise
-        raise AssertionError
+                wait = min(2 * wait, 30.0)
 
     def _await_records(self) -> None:
         """Spark tells of a batch a moment after its end: wait for the records of the last ones."""
