@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import DeclarationError, TransientError
-from penstock.registry.json_schema import DRAFT
+from penstock.registry.json_document import DRAFT
 from penstock.registry.schema import Schema
 from tests.registry.pairs import PAIRS, Pair
 

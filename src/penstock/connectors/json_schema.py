@@ -10,7 +10,7 @@ from penstock.connectors.base import EXACT, quoted
 from penstock.connectors.formats import Writing
 from penstock.connectors.registered import CORRUPT, Decoder, RegistryFormat
 from penstock.errors import DeclarationError
-from penstock.registry.json_schema import DRAFT, JsonDocument, json_document
+from penstock.registry.json_document import DRAFT, JsonDocument, json_document
 from penstock.registry.schema import Schema
 from penstock.registry.wire import HEADER, header
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import DeclarationError
 from penstock.registry.avro import avro_problems, avro_type
-from penstock.registry.json_schema import json_document, json_problems
+from penstock.registry.json_document import json_document
+from penstock.registry.json_schema import json_problems
 from penstock.registry.schema import Problem
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DeclarationError
-from penstock.registry.json_schema import DRAFT
+from penstock.registry.json_document import DRAFT
 from penstock.registry.schema import Schema, parsed
 
 if TYPE_CHECKING:
