@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.base import quoted
 from penstock.connectors.formats import Writing
-from penstock.connectors.registered import Decoder, RegistryFormat, project_registry
+from penstock.connectors.registered import Decoder, RegistryFormat
 from penstock.errors import DeclarationError, TransientError
+from penstock.registry.client import project_registry
 from penstock.registry.protobuf import compiled
 from penstock.registry.protobuf_rows import columns_of, decoded, encoded, message_name
 from penstock.registry.schema import Schema

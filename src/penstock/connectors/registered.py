@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,25 +12,22 @@ from penstock.connectors.base import BAD, ORIGIN, Context
 from penstock.connectors.contract_rules import contract_rules
 from penstock.connectors.formats import Format, Reading, Topical, Writing
 from penstock.connectors.frozen import schema_file
-from penstock.connectors.schema_ids import SchemaIds
+from penstock.connectors.schema_ids import SchemaIds, known_ids
 from penstock.errors import DeclarationError, TransientError
-from penstock.registry.client import Registry
+from penstock.registry.client import Registry, project_registry
 from penstock.registry.compatibility import can_read
 from penstock.registry.contract import Contract, contract_of, read_contract
 from penstock.registry.evolution import refuse_breaks
 from penstock.registry.schema import KINDS, Schema, read_schema
 from penstock.registry.subjects import STRATEGIES, subject_of
-from penstock.registry.wire import HEADER, header, split
+from penstock.registry.wire import HEADER, header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame
 
-    from penstock.settings import Settings
-
-__all__ = ["CORRUPT", "NEW_SCHEMA", "Decoder", "RegistryFormat", "learn_schema", "project_registry"]
+__all__ = ["CORRUPT", "NEW_SCHEMA", "Decoder", "RegistryFormat"]
 
 NEW_SCHEMA = "a schema id is new: "
 CORRUPT = "__corrupt"
@@ -213,67 +209,8 @@ def _before(offsets: Mapping[str, int]) -> Column:
     return found
 
 
-def known_ids(
-    context: Context, topics: Sequence[str], target: str, strategy: str
-) -> tuple[SchemaIds, dict[int, Schema]]:
-    """The ids of a source: all versions of its topics' subjects, and what its rows have named; with their schemas."""
-    ids = SchemaIds.load(_ids_file(context, target))
-    registry = project_registry(context.settings)
-    before = len(ids.since)
-    try:
-        if strategy == "topic":
-            for topic in topics:
-                for one in registry.history(subject_of(strategy, topic)):
-                    ids.add(one.id)
-                    registry.keep(one.id, one.schema)
-    except TransientError:
-        if not ids.since and context.state is not None:  # a check, and what was met before, do without
-            raise
-    if len(ids.since) != before:
-        ids.save()
-    found = {number: registry.by_id(number) for number in ids.since}
-    return ids, {number: schema for number, schema in found.items() if schema is not None}
-
-
-def learn_schema(context: Context, source: Topical, number: int) -> bool:
-    """Ask the registry for an id that a row has named; what it does not know is foreign, up to where the topics end."""
-    ids = SchemaIds.load(_ids_file(context, source.target()))
-    registry = project_registry(context.settings)
-    if registry.by_id(number) is not None:
-        ids.add(number)
-        ids.save()
-        return True
-    # First the ends, then the questions: whoever writes a row has registered its schema before. All ids up to there
-    # are asked for, so that a foreign one takes none with it that was registered and not met yet.
-    ends = source.ends(context)
-    named = (split(one) for one in source.beginnings(context, ids.asked, ends, HEADER))
-    for one in {told[0] for told in named if told} - set(ids.since):
-        if registry.by_id(one) is not None:
-            ids.add(one)
-    ids.asked = ends
-    ids.save()
-    return False
-
-
-_REGISTRIES: dict[tuple[str, Path], Registry] = {}
-
-
-def project_registry(settings: Settings) -> Registry:
-    """The one client of a project: what it has read stays known."""
-    key = (settings.registry.url, settings.home)
-    if key not in _REGISTRIES:
-        _REGISTRIES[key] = Registry(settings.registry, settings.home / "schemas")
-    return _REGISTRIES[key]
-
-
 @cache
 def registered(registry: Registry, subject: str, schema: Schema) -> int:
     """The id of a schema under a subject; asked once."""
     refuse_breaks(registry, subject, schema)
     return registry.register(subject, schema)
-
-
-def _ids_file(context: Context, target: str) -> Path | None:
-    if context.state is None:
-        return None
-    return context.state / "schemas" / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', target)}.json"

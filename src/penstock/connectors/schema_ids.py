@@ -9,13 +9,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.errors import TransientError
+from penstock.registry.client import project_registry
+from penstock.registry.subjects import subject_of
+from penstock.registry.wire import HEADER, split
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["SchemaIds"]
+    from penstock.connectors.base import Context
+    from penstock.connectors.formats import Topical
+    from penstock.registry.schema import Schema
+
+__all__ = ["SchemaIds", "known_ids", "learn_schema"]
 
 Offsets = dict[str, int]
 
@@ -52,3 +63,51 @@ class SchemaIds:
         told = {"since": {str(number): offsets for number, offsets in self.since.items()}, "asked": self.asked}
         fresh.write_text(json.dumps(told), encoding="utf-8")
         fresh.replace(self.path)
+
+
+def known_ids(
+    context: Context, topics: Sequence[str], target: str, strategy: str
+) -> tuple[SchemaIds, dict[int, Schema]]:
+    """The ids of a source: all versions of its topics' subjects, and what its rows have named; with their schemas."""
+    ids = SchemaIds.load(_ids_file(context, target))
+    registry = project_registry(context.settings)
+    before = len(ids.since)
+    try:
+        if strategy == "topic":
+            for topic in topics:
+                for one in registry.history(subject_of(strategy, topic)):
+                    ids.add(one.id)
+                    registry.keep(one.id, one.schema)
+    except TransientError:
+        if not ids.since and context.state is not None:  # a check, and what was met before, do without
+            raise
+    if len(ids.since) != before:
+        ids.save()
+    found = {number: registry.by_id(number) for number in ids.since}
+    return ids, {number: schema for number, schema in found.items() if schema is not None}
+
+
+def learn_schema(context: Context, source: Topical, number: int) -> bool:
+    """Ask the registry for an id that a row has named; what it does not know is foreign, up to where the topics end."""
+    ids = SchemaIds.load(_ids_file(context, source.target()))
+    registry = project_registry(context.settings)
+    if registry.by_id(number) is not None:
+        ids.add(number)
+        ids.save()
+        return True
+    # First the ends, then the questions: whoever writes a row has registered its schema before. All ids up to there
+    # are asked for, so that a foreign one takes none with it that was registered and not met yet.
+    ends = source.ends(context)
+    named = (split(one) for one in source.beginnings(context, ids.asked, ends, HEADER))
+    for one in {told[0] for told in named if told} - set(ids.since):
+        if registry.by_id(one) is not None:
+            ids.add(one)
+    ids.asked = ends
+    ids.save()
+    return False
+
+
+def _ids_file(context: Context, target: str) -> Path | None:
+    if context.state is None:
+        return None
+    return context.state / "schemas" / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', target)}.json"

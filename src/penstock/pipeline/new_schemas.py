@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.connectors.kafka import Kafka
-from penstock.connectors.registered import NEW_SCHEMA, learn_schema
+from penstock.connectors.registered import NEW_SCHEMA
+from penstock.connectors.schema_ids import learn_schema
 
 if TYPE_CHECKING:
     from penstock.connectors.base import Context

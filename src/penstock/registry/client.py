@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from penstock.settings import Registry as Settings
+    from penstock.settings import Registry as Place
+    from penstock.settings import Settings
 
-__all__ = ["Registry"]
+__all__ = ["Registry", "project_registry"]
 
 _NOT_THERE = {40401: "subject", 40402: "version", 40403: "schema", 40408: "subject", 40409: "subject"}
 _APICURIO = "/apis/ccompat/"
@@ -30,7 +31,7 @@ _MEDIA = "application/vnd.schemaregistry.v1+json"
 class Registry:
     """One registry; with a folder, schemas by id are kept there and survive its outage."""
 
-    def __init__(self, settings: Settings, kept: Path | None = None) -> None:
+    def __init__(self, settings: Place, kept: Path | None = None) -> None:
         self.url = settings.url
         optional: dict[str, Any] = {"verify": settings.ca_file} if settings.ca_file else {}
         if settings.username and settings.password:
@@ -199,6 +200,17 @@ class Registry:
             code=f"registry-{code or status}",
             remedy="See `penstock schemas list`." if missing else "Correct what it names.",
         )
+
+
+_REGISTRIES: dict[tuple[str, Path], Registry] = {}
+
+
+def project_registry(settings: Settings) -> Registry:
+    """The one client of a project: what it has read stays known."""
+    key = (settings.registry.url, settings.home)
+    if key not in _REGISTRIES:
+        _REGISTRIES[key] = Registry(settings.registry, settings.home / "schemas")
+    return _REGISTRIES[key]
 
 
 def _path(subject: str) -> str:
