@@ -38,9 +38,9 @@ _VALUES = {
 
 # A snapshot is one transaction after the other, each of what a poll gives: few and large ones are quick.
 _MUCH = {
-    "max.batch.size": "16384",
-    "max.queue.size": "65536",
-    "snapshot.fetch.size": "20000",
+    "max.batch.size": "8192",
+    "max.queue.size": "16384",
+    "snapshot.fetch.size": "8000",
     "producer.override.batch.size": str(512 << 10),
     "producer.override.linger.ms": "5",
     "producer.override.compression.type": "lz4",

@@ -21,12 +21,16 @@ COLUMNS_CHANGED = "the columns of a captured table changed: "
 TRUNCATED = "a captured table was emptied: "
 _CORRUPT = "__corrupt"
 _PARSED = "__parsed"
+# The text is parsed once: a row as a map tells the names of its columns too, and a variant what it was written as.
+_ROW = "MAP<STRING, VARIANT>"
 _ENVELOPE = f"""
-op STRING, before STRING, after STRING, ts_us BIGINT, {_CORRUPT} STRING,
+op STRING, before {_ROW}, after {_ROW}, ts_us BIGINT, {_CORRUPT} STRING,
 source STRUCT<lsn: BIGINT, txId: STRING, gtid: STRING, file: STRING, pos: BIGINT, ts_us: BIGINT>
 """
 _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 _DONE = {"c": "insert", "u": "update", "d": "delete", "r": "read"}
+_NO_TEXT = ("BOOLEAN", "SMALLINT", "INT", "BIGINT")
+_FRACTIONS = ("FLOAT", "DOUBLE")
 _FILE_SHIFT = 1 << 32  # a binlog file's number stands above a place in it
 
 
@@ -47,10 +51,8 @@ class ChangeRows(PlainFormat):
 
         read = raw.filter(F.col("value").isNotNull())  # a key's end mark for compaction says nothing new
         read = read.withColumn(_PARSED, F.from_json(F.col("value").cast("string"), _ENVELOPE, _OPTIONS))
-        for side in ("before", "after"):
-            read = read.withColumn(f"__{side}", F.from_json(F.col(f"{_PARSED}.{side}"), self._raw_schema(), _OPTIONS))
-        key = F.from_json(F.col(f"{ORIGIN}.key").cast("string"), self._raw_schema(keys=True), _OPTIONS)
-        read = read.withColumn("__key", key)
+        read = read.withColumns({f"__{side}": self._row(F.col(f"{_PARSED}.{side}")) for side in ("before", "after")})
+        key = F.from_json(F.col(f"{ORIGIN}.key").cast("string"), _ROW)
         source = f"{_PARSED}.source"
         file = F.regexp_extract(F.col(f"{source}.file"), r"(\d+)$", 1).try_cast("bigint")
         position = F.coalesce(F.col(f"{source}.lsn"), file * _FILE_SHIFT + F.col(f"{source}.pos"))
@@ -60,9 +62,9 @@ class ChangeRows(PlainFormat):
         kept = [name for name in raw.columns if name != "value"]
         return read.select(
             F.element_at(done, F.col(f"{_PARSED}.op")).alias("op"),
-            self._row("__before").alias("before"),
-            self._row("__after").alias("after"),
-            self._row("__key", keys=True).alias("key"),
+            F.col("__before").alias("before"),
+            F.col("__after").alias("after"),
+            self._row(key, keys=True).alias("key"),
             position.alias("position"),
             F.coalesce(F.col(f"{source}.gtid"), F.col(f"{source}.txId")).alias("transaction"),
             F.timestamp_micros(F.col(f"{source}.ts_us")).alias("committed_at"),
@@ -78,8 +80,11 @@ class ChangeRows(PlainFormat):
     def _bad(self) -> Column:
         from pyspark.sql import functions as F  # noqa: N812
 
-        names = F.json_object_keys(F.col(f"{_PARSED}.after"))
-        wrong = F.col(f"__after.{_CORRUPT}").isNotNull() | F.col(f"__before.{_CORRUPT}").isNotNull()
+        names = F.map_keys(F.col(f"{_PARSED}.after"))
+        wrong = F.lit(False)
+        for side in ("after", "before"):
+            for one in self.known.columns:
+                wrong = wrong | _is_wrong(F.col(f"{_PARSED}.{side}")[one.name], F.col(f"__{side}")[one.name], one)
         if self.careful:
             shapes = F.array(*(F.array(*map(F.lit, shape)) for shape in self.known.shapes))
             changed = names.isNotNull() & ~F.array_contains(shapes, names)
@@ -94,25 +99,23 @@ class ChangeRows(PlainFormat):
             .when(changed, F.raise_error(F.concat(*told)).cast("string"))
             .when(F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | op.isNull(), "not a change")
             .when(wrong, F.lit("not a row of the table's columns"))
-            .when(F.col("__key").isNull(), F.lit("no key"))
+            .when(F.col(f"{ORIGIN}.key").isNull(), F.lit("no key"))
         )
 
-    def _raw_schema(self, *, keys: bool = False) -> str:
-        chosen = [one for one in self.known.columns if one.key or not keys]
-        return ", ".join([*(f"{_name(one.name)} {one.raw_kind}" for one in chosen), f"{_CORRUPT} STRING"])
-
-    def _row(self, parsed: str, *, keys: bool = False) -> Column:
-        """The struct with each column as what it is."""
+    def _row(self, told: Column, *, keys: bool = False) -> Column:
+        """The struct with each column as what it is; null of what is not of its type."""
         from pyspark.sql import functions as F  # noqa: N812
 
         chosen = [one for one in self.known.columns if one.key or not keys]
-        made = F.struct(*(_value(F.col(parsed)[one.name], one).alias(one.name) for one in chosen))
-        return F.when(F.col(parsed).isNotNull(), made)
+        return F.when(told.isNotNull(), F.struct(*(_value(told[one.name], one).alias(one.name) for one in chosen)))
 
 
-def _value(raw: Column, column: TableColumn) -> Column:
+def _value(told: Column, column: TableColumn) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
+    if column.kind == "BINARY":
+        return F.try_to_binary(F.try_variant_get(told, "$", "STRING"), F.lit("base64"))
+    raw = F.try_variant_get(told, "$", column.raw_kind)
     if column.written == "days":
         return F.date_from_unix_date(raw)
     if column.written == "microseconds":
@@ -122,5 +125,14 @@ def _value(raw: Column, column: TableColumn) -> Column:
     return raw
 
 
-def _name(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+def _is_wrong(told: Column, value: Column, column: TableColumn) -> Column:
+    """Whether there is something that is not of the column's type; a text is no number, also if it looks like one."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    wrong = value.isNull()
+    if column.raw_kind in _NO_TEXT:
+        wrong = wrong | (F.schema_of_variant(told) == "STRING")
+    elif column.raw_kind in _FRACTIONS:
+        text = F.try_variant_get(told, "$", "STRING")
+        wrong = wrong | (F.schema_of_variant(told) == "STRING") & ~text.isin("NaN", "Infinity", "-Infinity")
+    return told.isNotNull() & ~F.is_variant_null(told) & wrong

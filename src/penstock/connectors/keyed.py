@@ -37,7 +37,7 @@ REMOVED, POSITION = "__deleted", "__position"  # what `ps.rows_of` says of a row
 DELETED = "__penstock_deleted"
 VERSION = "__penstock_version"
 _ORDER = "__penstock_order"
-_SMALL = 8 << 20
+_SMALL = 128 << 20  # bytes of a batch that are taken into memory here
 
 
 class KeyedSink(BatchSink):

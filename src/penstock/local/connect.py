@@ -56,7 +56,7 @@ class ConnectService(Service):
         worker = config / "worker.properties"
         properties(worker, self._settings(site, _plugins(site, folder / "plugins")) | _for_all_clients(security))
         log4j = console_logging(config / "log4j2.properties", _QUIET)
-        start = site.java(java, "connect", "320m", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={log4j}")
+        start = site.java(java, "connect", "512m", f"-Dlog4j2.configurationFile={log4j}", collector="Parallel")
         words = (*start, "-cp", site.jars.class_path("connect"), _MAIN, str(worker))
         environment = {variables[key]: value for key, value in secrets.items()}
         return [Command("connect", words, folder, environment)]

@@ -43,10 +43,10 @@ class Site:
         nodes = KAFKA_NODES[: self.brokers]
         return Kafka(bootstrap=",".join(f"127.0.0.1:{self.ports[name]}" for name in nodes))
 
-    def java(self, java: Java, service: str, heap: str, *flags: str) -> list[str]:
+    def java(self, java: Java, service: str, heap: str, *flags: str, collector: str = "Serial") -> list[str]:
         """The start of a Java command with the heap that fits; `local.heap.<service>` wins."""
         chosen = self.settings.local.heap.get(service, heap)
-        common = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Djava.awt.headless=true")
+        common = (f"-XX:+Use{collector}GC", "-XX:-UsePerfData", "-Djava.awt.headless=true")
         return [str(java.path), f"-Xmx{chosen}", *common, f"-Djava.io.tmpdir={self.home.temporary}", *flags]
 
 
