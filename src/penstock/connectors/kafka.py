@@ -45,6 +45,8 @@ _READING = {
     "failOnDataLoss": "true",
     "includeHeaders": "true",
 }
+# All that a batch reads is there already: a fetch that waits for more holds up what Spark asks next by half a second.
+_IN_BATCHES = {"kafka.fetch.max.wait.ms": "10"}
 _WRITING = {
     "kafka.linger.ms": "20",
     "kafka.batch.size": str(512 << 10),
@@ -300,7 +302,7 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
 
 def reading_options(context: Context) -> dict[str, str]:
     """What every reader of ours is told: where Kafka is, and how to fetch much at once."""
-    return {**_READING, **_clients(context)}
+    return {**_READING, **({} if context.realtime else _IN_BATCHES), **_clients(context)}
 
 
 def writing_options(context: Context) -> dict[str, str]:

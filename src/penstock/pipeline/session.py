@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.pipeline.class_archive import use_archive
 from penstock.pipeline.code import packed_code
@@ -74,6 +74,7 @@ def open_session(
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # two calls into the JVM for each column
         "spark.log.level": "ERROR",
         "spark.redaction.regex": _SECRETS,
         "spark.sql.redaction.options.regex": _SECRETS,
@@ -87,6 +88,7 @@ def open_session(
     for key, value in (chosen | given).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    _remember_classes(spark._jvm)
     if threading.current_thread() is threading.main_thread():
         # PySpark's own handler would cancel the batch that a Ctrl-C is meant to let end.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -94,6 +96,15 @@ def open_session(
         for archive in packed_code(code):
             spark.sparkContext.addPyFile(str(archive))
     return spark
+
+
+def _remember_classes(jvm: Any) -> None:
+    """Look once for what PySpark asks the JVM for again and again: a name that is no class is sought in every jar."""
+    for used in ("functions", "org.apache.spark.sql.functions", "PythonSQLUtils", "PythonUtils"):
+        setattr(jvm, used, getattr(jvm, used))
+    jvm.py4j = jvm.py4j  # asked for some dozens of times at the end of every Java collection that is walked
+    jvm.py4j.reflection = jvm.py4j.reflection
+    jvm.py4j.reflection.TypeUtil = jvm.py4j.reflection.TypeUtil
 
 
 def _without_forks(jars: Sequence[Path]) -> dict[str, str]:
