@@ -280,6 +280,38 @@ def test_a_sink_with_an_incompatible_schema_does_not_start(
     assert registry.versions(f"{out}-value") == [1]
 
 
+def test_rows_that_a_given_schema_does_not_take_are_dead_letters(
+    context: Context, kafka: Kafka, topic: Callable[..., str], registry: Registry
+) -> None:
+    source, out = topic("orders"), topic("out")
+    state = {"name": "state", "type": ["null", {"type": "enum", "name": "State", "symbols": ["OPEN", "DONE"]}]}
+    line = {"type": "record", "name": "Line", "fields": [{"name": "n", "type": "long"}]}
+    lines = {"name": "lines", "type": ["null", {"type": "array", "items": line}]}
+    given = avro(ID, {"name": "amount", "type": "double"}, state, lines)
+    rows = [
+        {"id": 1, "amount": 1.5, "state": "OPEN", "lines": [{"n": 1}]},
+        {"id": 2, "state": "OPEN"},
+        {"id": 3, "amount": 2.5, "state": "LOST"},
+        {"id": 4, "amount": 2.5, "lines": [{"n": 1}, {}]},
+        {"id": 5, "amount": 3.5},
+    ]
+    with Producer(kafka) as producer:
+        for row in rows:
+            producer.send(source, json.dumps(row).encode())
+    columns = "id LONG, amount DOUBLE, state STRING, lines ARRAY<STRUCT<n: LONG>>"
+    pipeline = copy(ps.Kafka(source, format=ps.Json(columns)), ps.Kafka(out, format=ps.Avro(json.dumps(given))))
+    run(pipeline, context)
+    written = [fastavro.schemaless_reader(io.BytesIO(one.value[5:]), given) for one in read(kafka, out)]
+    assert sorted(one["id"] for one in written) == [1, 5]
+    told = {json.loads(one["value"])["id"]: (one["rule"], one["message"]) for one in letters(kafka, pipeline)}
+    rule = "refused by the schema"
+    assert told == {
+        2: (rule, "amount is empty, which the schema does not allow"),
+        3: (rule, "state is no word of the schema's enum"),
+        4: (rule, "lines has a value that the schema does not allow"),
+    }
+
+
 def test_json_schema_both_ways(context: Context, kafka: Kafka, topic: Callable[..., str], registry: Registry) -> None:
     source, out, last = topic("orders"), topic("out"), topic("last")
     schema = {

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.connectors.avro_fit import avro_unfit
 from penstock.connectors.base import quoted
 from penstock.connectors.formats import Writing
 from penstock.connectors.registered import Decoder, RegistryFormat
@@ -101,6 +102,10 @@ class _AvroEncoder(Writing):
         from pyspark.sql.avro.functions import to_avro
 
         return F.concat(F.lit(header(self.number)), to_avro(F.struct(*quoted(rows.columns)), self.schema.text))
+
+    def unfit(self, rows: DataFrame) -> Column | None:
+        """Rows that the given schema does not take."""
+        return avro_unfit(rows, self.schema.text)
 
 
 def avro_schema_of(columns: StructType, name: str) -> dict[str, Any]:

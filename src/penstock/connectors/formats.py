@@ -37,6 +37,10 @@ class Writing(ABC):
     def encode(self, rows: DataFrame) -> Column:
         """The binary or text `value` of each row."""
 
+    def unfit(self, rows: DataFrame) -> Column | None:
+        """Why a row can't be written, null if it can be; None if every row can be."""
+        return None
+
 
 class Topical(ABC):
     """What a format may ask of the source that it is of."""

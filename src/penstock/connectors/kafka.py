@@ -24,7 +24,7 @@ from penstock.connectors.base import (
 )
 from penstock.connectors.formats import Format, Json, PlainFormat, Raw, Topical
 from penstock.connectors.kafka_lanes import KafkaLanes
-from penstock.connectors.kafka_writer import KafkaWriter
+from penstock.connectors.kafka_writer import REFUSED, KafkaWriter
 from penstock.connectors.keyed import REMOVED, shown
 
 if TYPE_CHECKING:
@@ -252,13 +252,32 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
         return KafkaWriter(opening, [(flow, sink) for flow, sink in opening.sinks if isinstance(sink, Kafka)])
 
     def encoded(self, rows: DataFrame, context: Context) -> DataFrame:
-        """Rows as values, the key column as key."""
+        """Rows as values, the key column as key; a row that the format can't write stops the query."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        value = self.format.for_writing(context, self.sole_topic, shown(rows)).encode(shown(rows))
+        made = self.encoded_or_refused(rows, context)
+        if REFUSED not in made.columns:
+            return made
+        said = F.concat(F.lit(f"a row can't be written to topic {self.sole_topic}: "), F.col(REFUSED))
+        value = F.when(F.col(REFUSED).isNull(), F.col("value")).otherwise(F.raise_error(said).cast("binary"))
+        return made.withColumn("value", value).drop(REFUSED)
+
+    def encoded_or_refused(self, rows: DataFrame, context: Context) -> DataFrame:
+        """The same with a column that says why a row can't be written, if that may be; its value is JSON then."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        given = shown(rows)
+        format_ = self.format.for_writing(context, self.sole_topic, given)
+        value, unfit = format_.encode(given), format_.unfit(given)
         if REMOVED in rows.columns:  # a key without a value: gone
             value = F.when(~F.col(REMOVED), value)
-        return rows.select(*self._key(), value.alias("value"))
+            unfit = F.when(~F.col(REMOVED), unfit) if unfit is not None else None
+        if unfit is None:
+            return rows.select(*self._key(), value.alias("value"))
+        plain = Json().encode(given).cast("binary")
+        return rows.select(
+            *self._key(), F.when(unfit.isNull(), value).otherwise(plain).alias("value"), unfit.alias(REFUSED)
+        )
 
     def _names(self, topics: Topics) -> list[str]:
         """The topics that there are now."""

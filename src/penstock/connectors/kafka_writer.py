@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from penstock.broker.producer import TransactionalProducer
     from penstock.connectors.kafka import Kafka
 
-__all__ = ["KafkaWriter"]
+__all__ = ["REFUSED", "KafkaWriter"]
 
+REFUSED = "__refused"
 _OVERHEAD = 512  # bytes of a record batch around its one record
 
 
@@ -50,7 +51,7 @@ class KafkaWriter(MarkedWriter):
         for number, (flow, sink) in enumerate(self._sinks):
             name = sink.sole_topic
             self._limits[name] = self._limits.get(name) or topics.largest(name) - _OVERHEAD
-            staged.append((flow, name, self._stage(sink.encoded(rows[flow], self._context), batch, number)))
+            staged.append((flow, name, self._stage(sink.encoded_or_refused(rows[flow], self._context), batch, number)))
         batch.reached("rows staged")
         with self._producer.transaction({"next": batch.mark.next, "digest": batch.digest}) as producer:
             batch.reached("transaction begun")
@@ -79,11 +80,13 @@ class KafkaWriter(MarkedWriter):
         values = _bytes(piece, "value")
         keys = _bytes(piece, "key") if "key" in piece.schema.names else [None] * len(values)
         limit = self._limits[topic]
-        refused = {at for at in _longer_than(limit, piece) if _compressed(values[at] or b"") > limit}
-        for at in sorted(refused):
-            said = f"{len(values[at] or b'')} bytes are more than topic {topic} takes"
-            origin = {"key": keys[at], "value": values[at]}
-            key, letter = envelope(self._pipeline, flow, "too large", said, origin)
+        refused = {
+            at: ("too large", f"{len(values[at] or b'')} bytes are more than topic {topic} takes")
+            for at in _longer_than(limit, piece)
+            if _compressed(values[at] or b"") > limit
+        } | _refused_by_schema(piece)
+        for at, told in sorted(refused.items()):
+            key, letter = envelope(self._pipeline, flow, *told, {"key": keys[at], "value": values[at]})
             producer.send(open_dead_letters(self._kafka, self._pipeline), letter, key)
         if refused:
             keys = [one for at, one in enumerate(keys) if at not in refused]
@@ -91,12 +94,22 @@ class KafkaWriter(MarkedWriter):
         producer.send_many(topic, keys, values)
 
 
+def _refused_by_schema(piece: pa.RecordBatch) -> dict[int, tuple[str, str]]:
+    """The rows that the format could not write, each with the rule and what to say."""
+    if REFUSED not in piece.schema.names:
+        return {}
+    said = enumerate(piece.column(REFUSED).to_pylist())
+    return {at: ("refused by the schema", why) for at, why in said if why is not None}
+
+
 def _longer_than(limit: int, piece: pa.RecordBatch) -> list[int]:
     """The rows whose key and value together are longer."""
     import pyarrow.compute as pc
 
     length = None
-    for name in piece.schema.names:
+    for name in ("key", "value"):
+        if name not in piece.schema.names:
+            continue
         one = pc.fill_null(pc.binary_length(piece.column(name)), 0)
         length = one if length is None else pc.add(length, one)
     found: list[int] = pc.indices_nonzero(pc.greater(length, limit)).to_pylist()
