@@ -10,6 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.connectors.iceberg_writer import open_catalog
+from penstock.connectors.lake import local_path
 from penstock.errors import DeclarationError, StateError
 
 if TYPE_CHECKING:
@@ -70,6 +71,30 @@ def test_small_files_are_made_one_and_old_ones_let_go(given: Given) -> None:
     assert writer.mark() == given.batch(3).mark  # the mark outlives the snapshot it came with
     given.write(writer, {"a": given.frame((4, "row 4"))}, given.batch(4))
     assert given.names() == [f"row {number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("given", ["iceberg"], indirect=True)
+def test_a_table_of_many_snapshots_keeps_some_and_their_files(given: Given) -> None:
+    name = given.rig.sink().table  # type: ignore[attr-defined]
+    sink = ps.Iceberg(name, key="id", keep_snapshots=3)
+    writer: Any = given.opened(sink=sink)
+    for number in range(12):
+        rows = given.frame((1, f"version {number}"), (number + 2, f"row {number}"))
+        given.write(writer, {"a": rows}, given.batch(number))
+    assert writer.expire() > 0
+    table = open_catalog(given.context.settings.lake).load_table(name)
+    assert len(table.snapshots()) == 4  # the newest, and three before it
+    for snapshot in table.snapshots():
+        assert table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().num_rows > 0
+    assert given.names() == sorted([*(f"row {number}" for number in range(12)), "version 11"])
+    folder = local_path(table.location())
+    needed = {local_path(one).name for one in table.inspect.all_files().column("file_path").to_pylist()}
+    assert {one.name for one in folder.rglob("*.parquet")} == needed
+    lists = {local_path(one.manifest_list).name for one in table.snapshots()}
+    assert {one.name for one in folder.rglob("snap-*.avro")} == lists
+    assert writer.expire() == 0
+    given.write(writer, {"a": given.frame((1, "last"))}, given.batch(12))
+    assert "last" in given.names()
 
 
 @KEYED

@@ -27,7 +27,8 @@ class Iceberg(KeyedSink, TransactionalSink):
 
     Without a `key` rows are appended. With one (a column, or several) a row takes the place of the one with its key,
     and `delete` is a SQL condition that makes a row delete its key instead. Columns that the flow gains are added.
-    When little is waiting, `compact_at` small files are made one, and snapshots older than `keep_days` are let go.
+    When little is waiting, `compact_at` small files are made one, and snapshots older than `keep_days`, or more than
+    `keep_snapshots`, are let go.
     """
 
     table: str
@@ -35,6 +36,7 @@ class Iceberg(KeyedSink, TransactionalSink):
     delete: str | None = None
     compact_at: int = 50
     keep_days: float = 7.0
+    keep_snapshots: int = 1_000
 
     system: ClassVar = "iceberg"
     summary: ClassVar = "Rows in an Iceberg table: appended, or by key with deletes; readable by any engine."
@@ -51,6 +53,8 @@ class Iceberg(KeyedSink, TransactionalSink):
             yield f"{self.table!r} is not a table's name.", "Write namespace.name."
         if self.compact_at < 2:
             yield "compact_at must be at least 2.", "Leave it out for 50."
+        if self.keep_snapshots < 1:
+            yield "keep_snapshots must be at least 1.", "Leave it out for 1,000."
 
     def check(self, rows: DataFrame, context: Context) -> None:
         """Every column has a type there."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import uuid
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,6 +30,7 @@ from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from sqlalchemy.exc import OperationalError
 
 from penstock.connectors.base import quoted
+from penstock.connectors.iceberg_expiry import files_to_remove, old_snapshots
 from penstock.connectors.keyed import DELETED, VERSION, keyed, refused_letters, shown
 from penstock.connectors.lake import LakeWriter, arrow_schema, local_path, write_parquet
 from penstock.connectors.writing import START_OVER, Batch, Mark, Opening, Successor
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 __all__ = ["IcebergWriter", "open_catalog"]
 
 _SMALL = 32 << 20
+# A commit writes a file of metadata: older ones go by themselves.
+_TIDY = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "100"}
 
 
 def open_catalog(lake: Lake) -> Catalog:
@@ -139,16 +141,14 @@ class IcebergWriter(LakeWriter, Successor):
         table = self._load()
         if table is None:
             return 0
-        limit = datetime.now(UTC) - timedelta(days=self._sink.keep_days)
-        old = [one for one in table.snapshots() if one.timestamp_ms < limit.timestamp() * 1000]
-        if not [one for one in old if table.current_snapshot() != one]:
+        old = old_snapshots(table, self._sink.keep_days, self._sink.keep_snapshots)
+        if not old:
             return 0
-        before = _all_files(table)
-        table.maintenance.expire_snapshots().older_than(limit.replace(tzinfo=None)).commit()
-        unneeded = before - _all_files(table.refresh())
-        for path in unneeded:
+        data, metadata = files_to_remove(table, old)
+        table.maintenance.expire_snapshots().by_ids([one.snapshot_id for one in old]).commit()
+        for path in data | metadata:
             table.io.delete(path)
-        return len(unneeded)
+        return len(data)
 
     def close(self) -> None:
         """Forget what was read; the next look loads the table anew."""
@@ -186,7 +186,7 @@ class IcebergWriter(LakeWriter, Successor):
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(namespace)
         try:
-            catalog.create_table(self._sink.table, schema=arrow_schema(rows.schema))
+            catalog.create_table(self._sink.table, schema=arrow_schema(rows.schema), properties=_TIDY)
         except TableAlreadyExistsError as error:
             raise CommitUnknownError(
                 f"Table {self._sink.table} was made by somebody else meanwhile.",
@@ -381,8 +381,3 @@ def _shaped(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
         for one in wanted
     ]
     return pa.table(columns, schema=pa.schema([pa.field(one.name, one.type) for one in wanted]))
-
-
-def _all_files(table: Table) -> set[str]:
-    """All files of all snapshots."""
-    return {str(path) for path in table.inspect.all_files().column("file_path").to_pylist()}
