@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,8 +14,7 @@ import click
 from penstock.cli.render import show, working
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rich.table import Table
 
@@ -31,15 +33,36 @@ _WHERE_WIDE = ("ROWS", "STATE", "BATCH")
 def watch(
     running: Running, *, quiet: bool, recent: Recent | None = None, enough: threading.Event | None = None
 ) -> None:
-    """Show each query until all have ended, or it is `enough`; below the table stands what `recent` was told."""
+    """Show each query until all have ended, or it is `enough`; below the table stands what `recent` was told.
 
-    def over() -> bool:
-        return running.wait(_LOOK_SECONDS) or (enough is not None and enough.is_set())
+    A signal to end raises KeyboardInterrupt between two looks, never in a call into Spark.
+    """
+    with _signals() as asked:
 
-    if sys.stderr.isatty() and not quiet:
-        _table(running, recent or Recent(), over)
-    else:
-        _lines(running, over, quiet=quiet)
+        def over() -> bool:
+            return running.wait(_LOOK_SECONDS) or asked.is_set() or (enough is not None and enough.is_set())
+
+        if sys.stderr.isatty() and not quiet:
+            _table(running, recent or Recent(), over)
+        else:
+            _lines(running, over, quiet=quiet)
+    if asked.is_set():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """Whether we were asked to end, by Ctrl-C or from outside."""
+    asked = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: asked.set())
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Recent:
