@@ -46,7 +46,6 @@ def _wrong(
     value: Column, schema: Any, path: str, named: dict[str, Any], above: tuple[str, ...]
 ) -> Iterator[tuple[str, Column, str]]:
     """Where it may go wrong: the path, whether a row does, what to say."""
-
     kinds = schema if isinstance(schema, list) else [schema]
     others = [one for one in kinds if one != "null"]
     if len(others) == len(kinds):
