@@ -1,8 +1,8 @@
 """From a change in PostgreSQL to a joined row in Kafka and to a row in Iceberg; and a snapshot of a million rows.
 
 An UPDATE of an order is joined with the table of its customers and mirrored, a batch each second; the worse of the two
-ways counts. The snapshot is timed from the capture's creation until the last row is in an Iceberg table; beside it, each
-of the two legs alone, the slower one.
+ways counts. The snapshot is timed from the capture's creation until the last row is in an Iceberg table; beside it, the
+slower of its two legs alone.
 """
 
 from __future__ import annotations
