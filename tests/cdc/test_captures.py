@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,6 +31,11 @@ def left_over(shop: Shop) -> list[tuple[object, ...]]:
         f"SELECT slot_name::text FROM pg_replication_slots WHERE slot_name = '{shop.capture.slot}'"
         f" UNION ALL SELECT pubname::text FROM pg_publication WHERE pubname = '{shop.capture.slot}'"
     )
+
+
+def rows_read(shop: Shop, key: int) -> int:
+    """How often a snapshot has told of a row."""
+    return sum(one["op"] == "r" and one["after"]["id"] == key for one in shop.changes())
 
 
 def test_snapshot_then_changes(shop: Shop, captures: Captures) -> None:
@@ -85,10 +91,46 @@ def test_a_table_that_is_new_is_snapshotted(shop: Shop, captures: Captures) -> N
     )
     captures.create(wider)
     assert shop.wait_for(1, "orders")[0]["after"] == {"id": 7, "amount": "1.50"}
+    assert len(shop.changes("orders")) == 1
+
+
+def test_snapshots_on_demand_while_rows_change(shop: Shop, captures: Captures) -> None:
+    shop.sql("INSERT INTO customers SELECT n, 'new', NULL FROM generate_series(1, 3000) n")
+    captures.create(shop.capture)
+    shop.wait_for(3000)
+    over = threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            shop.sql("UPDATE customers SET city = clock_timestamp()::text WHERE id IN (1, 1500, 3000)")
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        for turn in range(1, 4):
+            captures.snapshot(shop.capture, shop.capture.declared.tables)
+            wait_until(
+                lambda turn=turn: min(rows_read(shop, one) for one in (2, 1499, 2999)) > turn, 60, "every row is read"
+            )
+    finally:
+        over.set()
+        changing.join()
+    wait_until(lambda: captures.status(shop.capture).reading == ())
+    current = {one["after"]["id"]: one["after"]["city"] for one in shop.changes() if one["op"] != "d"}
+    assert current == dict(shop.sql("SELECT id, city FROM customers"))
+
+
+def test_a_snapshot_of_a_paused_capture_comes_later(shop: Shop, captures: Captures) -> None:
     shop.sql("INSERT INTO customers VALUES (1, 'Ada', NULL)")
+    captures.create(shop.capture)
     shop.wait_for(1)
-    captures.snapshot(wider, (f"{shop.name}.customers",))
+    captures.pause(shop.capture)
+    captures.snapshot(shop.capture, shop.capture.declared.tables)
+    assert captures.status(shop.capture).state == "paused"
+    captures.resume(shop.capture)
     shop.wait_for(2)
+    with pytest.raises(DeclarationError, match="has no table 'nothing'"):
+        captures.snapshot(shop.capture, ("nothing",))
 
 
 def test_a_password_is_nowhere_to_be_read(platform: Project) -> None:

@@ -78,11 +78,6 @@ class Capture:
         return f"__debezium-heartbeat.{self.name}"
 
     @property
-    def signal_topic(self) -> str:
-        """Where the connector is asked for a snapshot of a table."""
-        return f"{self.name}-signals"
-
-    @property
     def slot(self) -> str:
         """The replication slot and the publication in PostgreSQL."""
         return f"penstock_{self.name}"

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.producer import Producer
 from penstock.broker.replay import Start, read
 from penstock.broker.topics import Topics
 from penstock.cdc.connect import Connect, first_sentence
 from penstock.cdc.database import Slot, open_database
 from penstock.cdc.debezium import TOPICS, connector_config
+from penstock.cdc.on_demand import asked_for, with_tables
 from penstock.cdc.secrets import forget_password, write_password
 from penstock.cdc.vanished import tell_of_vanished
-from penstock.errors import DeclarationError, PenstockError, SetupError, StateError
+from penstock.errors import DeclarationError, PenstockError, SetupError, StateError, TransientError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -28,19 +27,24 @@ if TYPE_CHECKING:
 __all__ = ["CaptureStatus", "Captures"]
 
 _START_SECONDS = 90.0
+_PLACE_SECONDS = 5.0
 _FAILED = "FAILED"
 _EMPTIED = "cannot accept message without key"  # a change that is of no row
 
 
 @dataclass(frozen=True)
 class CaptureStatus:
-    """How a capture is: absent, running, paused, failed, or stopped; and what it said last, if it failed."""
+    """How a capture is: absent, running, paused, failed, or stopped; and what it said last, if it failed.
+
+    `reading` are the tables of a snapshot on demand that is under way.
+    """
 
     name: str
     state: str
     database: str
     tables: tuple[str, ...]
     topics: tuple[str, ...]
+    reading: tuple[str, ...] = ()
     said: str | None = None
     trace: str | None = None
     remedy: str | None = None
@@ -85,6 +89,7 @@ class Captures:
                 database.prepare(capture)
                 if known is not None and not snapshot_again:
                     self._halt(capture)
+                    self._ask_for(capture, _added(known, capture))
                 self._connect.put(capture.name, config)
                 status = self._go(capture)
             except BaseException:
@@ -95,9 +100,6 @@ class Captures:
                     with suppress(PenstockError):
                         database.clean(capture)
                 raise
-        if known is not None and not snapshot_again:
-            before = set(known.get("table.include.list", "").replace("\\", "").split(","))
-            self.snapshot(capture, tuple(one for one in capture.declared.tables if one not in before))
         return status
 
     def status(self, capture: Capture) -> CaptureStatus:
@@ -114,7 +116,8 @@ class Captures:
         if any(one["state"] in ("PAUSED", "STOPPED") for one in states):
             return replace(status, state="paused", remedy=f"Let it go on: penstock cdc resume {capture.name}")
         running = len(told["tasks"]) > 0 and all(one["state"] == "RUNNING" for one in states)
-        return replace(status, state="running" if running else told["connector"]["state"].lower())
+        reading = tuple(asked_for(self._connect.offsets(capture.name)))
+        return replace(status, state="running" if running else told["connector"]["state"].lower(), reading=reading)
 
     def _failed(self, capture: Capture, status: CaptureStatus) -> CaptureStatus:
         """Why it failed, in a sentence; a slot that is lost explains it best."""
@@ -166,12 +169,18 @@ class Captures:
                 code="table-unknown",
                 remedy=f"It has {', '.join(capture.declared.tables)}.",
             )
-        if not tables:
-            return
         self._must_exist(capture)
-        asked = {"type": "execute-snapshot", "data": {"data-collections": list(tables), "type": "incremental"}}
-        with Producer(self._settings.kafka) as producer:
-            producer.send(capture.signal_topic, json.dumps(asked), capture.name)
+        was = self.status(capture).state
+        if not self._has_place(capture):
+            raise TransientError(
+                f"Capture {capture.name!r} has not noted a place in the database's log yet.",
+                code="capture-young",
+                remedy="Ask again when it has: with its first change, or its next sign of life.",
+            )
+        self._halt(capture)
+        self._ask_for(capture, tables)
+        if was != "paused":
+            self._go(capture)
 
     def delete(self, capture: Capture) -> None:
         """Remove a capture: connector, offsets, publication, slot; its topics stay."""
@@ -201,12 +210,25 @@ class Captures:
         self._connect.forget(capture.name)
         self._connect.delete(capture.name)
 
+    def _has_place(self, capture: Capture) -> bool:
+        """Whether it knows where to go on after a stop; a new one is given the time of a sign of life."""
+        deadline = time.monotonic() + capture.declared.heartbeat_seconds + _PLACE_SECONDS
+        while not self._connect.offsets(capture.name):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.3)
+        return True
+
+    def _ask_for(self, capture: Capture, tables: tuple[str, ...]) -> None:
+        """Let a stopped capture read tables when it goes on; one without a place begins with all of them anyway."""
+        places = self._connect.offsets(capture.name)
+        if tables and places:
+            self._connect.move(capture.name, with_tables(places, tables))
+
     def _make_topics(self, capture: Capture) -> None:
-        """The topics of the tables, so that they can be read before there is a row; and that of signals."""
+        """The topics of the tables, so that they can be read before there is a row."""
         topics = Topics(self._settings.kafka)
         there = topics.names()
-        if capture.signal_topic not in there:
-            topics.create(capture.signal_topic, partitions=1)
         for name in map(capture.topic, capture.tables):
             if name not in there:
                 topics.create(name, partitions=capture.declared.partitions, config=TOPICS[capture.declared.keep])
@@ -249,3 +271,10 @@ class Captures:
                 code="slot-lost",
                 remedy=f"Take a new snapshot: penstock cdc create {capture.name} --snapshot-again",
             )
+
+
+def _added(known: dict[str, str], capture: Capture) -> tuple[str, ...]:
+    """The tables whose rows a capture has to read because it did not have them before."""
+    before = set(known.get("table.include.list", "").replace("\\", "").split(","))
+    wanted = capture.declared.snapshot == "initial"
+    return tuple(one for one in capture.declared.tables if wanted and one not in before)

@@ -76,6 +76,10 @@ class Connect:
         found = self._ask("GET", f"/connectors/{quote(name)}/offsets", absent=True)
         return list(found["offsets"]) if found else []
 
+    def move(self, name: str, offsets: list[dict[str, Any]]) -> None:
+        """Let a stopped connector go on from elsewhere."""
+        self._ask("PATCH", f"/connectors/{quote(name)}/offsets", json={"offsets": offsets})
+
     def delete(self, name: str) -> None:
         """Remove a connector; the workers hear of it a moment later."""
         self._ask("DELETE", f"/connectors/{quote(name)}", absent=True)

@@ -50,7 +50,6 @@ _MUCH = {
 def connector_config(capture: Capture, settings: Settings) -> dict[str, str]:
     """All that Connect is told; the password only as a reference that the worker resolves."""
     where = capture.database(settings)
-    security = _security(settings)
     config = {
         "connector.class": _CLASSES[where.kind],
         "tasks.max": "1",
@@ -66,10 +65,6 @@ def connector_config(capture: Capture, settings: Settings) -> dict[str, str]:
         "table.include.list": ",".join(re.escape(table) for table in capture.declared.tables),
         "snapshot.mode": _SNAPSHOTS[capture.declared.snapshot],
         "heartbeat.interval.ms": str(capture.declared.heartbeat_seconds * 1000),
-        "signal.enabled.channels": "kafka",
-        "signal.kafka.topic": capture.signal_topic,
-        "signal.poll.interval.ms": "1000",
-        "signal.kafka.bootstrap.servers": settings.kafka.bootstrap,
         "read.only": "true",  # snapshots on demand write nothing into the database
         "topic.creation.default.partitions": "1",
         "topic.creation.default.replication.factor": "-1",
@@ -80,9 +75,8 @@ def connector_config(capture: Capture, settings: Settings) -> dict[str, str]:
         "skipped.operations": "none",  # that a table was emptied must be known
         "errors.max.retries": "-1",
         "errors.retry.delay.max.ms": "15000",
-        **{f"signal.consumer.{key}": value for key, value in security.items()},
         **_VALUES,
-        **(_postgres(capture, where) if where.kind == "postgres" else _mysql(capture, settings, security)),
+        **(_postgres(capture, where) if where.kind == "postgres" else _mysql(capture, settings)),
     }
     if password := password_reference(capture, settings):
         config["database.password"] = password
@@ -123,7 +117,8 @@ _RESELECT = {
 }
 
 
-def _mysql(capture: Capture, settings: Settings, security: dict[str, str]) -> dict[str, str]:
+def _mysql(capture: Capture, settings: Settings) -> dict[str, str]:
+    security = _security(settings)
     history = "schema.history.internal"
     clients = {f"{history}.{side}.{key}": value for side in ("producer", "consumer") for key, value in security.items()}
     databases = sorted({table.schema for table in capture.tables})

@@ -270,6 +270,8 @@ def _show(found: list[CaptureStatus], as_json: bool) -> None:
     rows = [(one.name, one.state, one.database, ", ".join(one.topics)) for one in found]
     table(("CAPTURE", "STATE", "DATABASE", "TOPICS"), rows, _COLOURS)
     for one in found:
+        if one.reading:
+            show(f"{one.name}: reads the rows of {', '.join(one.reading)} between the changes.")
         if one.said:
             show(f"{one.name}: {one.said}")
         if one.remedy:

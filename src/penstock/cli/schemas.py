@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,9 @@ if TYPE_CHECKING:
     from penstock.registry.client import Registry
     from penstock.registry.contract import Contract
     from penstock.registry.evolution import Judgement
-    from penstock.registry.schema import Reference, Registered, Schema
+    from penstock.registry.schema import Registered, Schema
     from penstock.settings import Settings
 
-_REFERENCE = re.compile(r"(?P<name>.+)=(?P<subject>.+):(?P<version>\d+)")
 _references = click.option(
     "--reference", "references", multiple=True, metavar="NAME=SUBJECT:VERSION", help="A schema that this one uses."
 )
@@ -147,6 +145,7 @@ def check(
 
     schema = _schema(file, references)
     with _registry(settings) as registry:
+        schema = registry.whole(schema)
         judged = judge(registry, subject, schema)
     broken = affected(pipelines, subject, schema, settings) if pipelines else []
     if as_json:
@@ -272,9 +271,9 @@ def _tell(judged: Judgement) -> None:
 
 
 def _schema(file: Path, references: tuple[str, ...]) -> Schema:
-    from penstock.registry.schema import read_schema
+    from penstock.registry.schema import read_schema, reference
 
-    return read_schema(file, tuple(map(_reference, references)))
+    return read_schema(file, tuple(map(reference, references)))
 
 
 def _contract(file: Path) -> Contract:
@@ -286,17 +285,6 @@ def _contract(file: Path) -> Contract:
         raise DeclarationError(
             f"{file} can't be read ({error}).", code="rules-file", remedy="Name a readable file."
         ) from error
-
-
-def _reference(text: str) -> Reference:
-    from penstock.registry.schema import Reference
-
-    match = _REFERENCE.fullmatch(text)
-    if match is None:
-        raise DeclarationError(
-            f"{text!r} is no reference.", code="reference-invalid", remedy="Write NAME=SUBJECT:VERSION."
-        )
-    return Reference(match["name"], match["subject"], int(match["version"]))
 
 
 def _version(registry: Registry, subject: str, number: int | None) -> Registered:

@@ -12,6 +12,7 @@ from penstock.connectors.base import quoted
 from penstock.connectors.formats import Writing
 from penstock.connectors.registered import Decoder, RegistryFormat
 from penstock.errors import DeclarationError
+from penstock.registry.avro_whole import whole_avro
 from penstock.registry.schema import Schema
 from penstock.registry.wire import HEADER, header
 
@@ -37,6 +38,7 @@ class Avro(RegistryFormat):
 
     Without a schema a source reads with the newest one of its topic, frozen in `schemas/`; a sink makes one from its
     columns (`name` is the record's) and registers it. `subject` names subjects by "topic", "record" or "topic-record".
+    `references` are what a given schema uses: "shop.Money=money-value:1".
     """
 
     name: str = "penstock.Row"
@@ -70,10 +72,10 @@ class _AvroDecoder(Decoder):
         from pyspark.sql.avro.functions import from_avro
 
         body = F.concat(F.expr(f"substring(value, {HEADER + 1})"), F.lit(_END))
-        reader = _with_end(self.reader.text)
+        reader = _with_end(whole_avro(self.reader))
         found: Column | None = None
         for number, writer in self.readable().items():
-            one = from_avro(body, _with_end(writer.text), {"avroSchema": reader, "mode": "PERMISSIVE"})
+            one = from_avro(body, _with_end(whole_avro(writer)), {"avroSchema": reader, "mode": "PERMISSIVE"})
             found = F.when(self.of(number), one) if found is None else found.when(self.of(number), one)
         return F.when(F.lit(False), from_avro(body, reader)) if found is None else found
 
@@ -101,11 +103,11 @@ class _AvroEncoder(Writing):
         from pyspark.sql import functions as F  # noqa: N812
         from pyspark.sql.avro.functions import to_avro
 
-        return F.concat(F.lit(header(self.number)), to_avro(F.struct(*quoted(rows.columns)), self.schema.text))
+        return F.concat(F.lit(header(self.number)), to_avro(F.struct(*quoted(rows.columns)), whole_avro(self.schema)))
 
     def unfit(self, rows: DataFrame) -> Column | None:
         """Rows that the given schema does not take."""
-        return avro_unfit(rows, self.schema.text)
+        return avro_unfit(rows, whole_avro(self.schema))
 
 
 def avro_schema_of(columns: StructType, name: str) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class _JsonDecoder(Decoder):
         """Parse the text after the header."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        columns = columns_of_json_schema(json_document(self.reader.text))
+        columns = columns_of_json_schema(json_document(self.reader.text, dict(self.reader.used)))
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
         text = F.expr(f"CAST(substring(value, {HEADER + 1}) AS STRING)")
         return F.when(self.known(), F.from_json(text, f"{columns}, {CORRUPT} STRING", options))

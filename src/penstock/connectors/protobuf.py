@@ -71,7 +71,7 @@ class _ProtobufDecoder(Decoder):
         """Decode in Python workers."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        files = compiled(self.reader.text).SerializeToString()
+        files = compiled(self.reader.text, self.reader.used).SerializeToString()
         writers = {number: _messages(one) for number, one in self.readable().items()}
         columns = f"STRUCT<{columns_of(files).replace('` ', '`: ')}>"
         return F.when(self.known(), _decode(files, writers, columns)(F.col("value")))
@@ -86,7 +86,7 @@ class _ProtobufEncoder(Writing):
         """Encode in Python workers."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        files = compiled(self.schema.text).SerializeToString()
+        files = compiled(self.schema.text, self.schema.used).SerializeToString()
         made: Column = _encode(files, header(self.number))(F.struct(*quoted(rows.columns)))
         return made
 
@@ -132,7 +132,7 @@ def _encode(files: bytes, first: bytes) -> Any:
 
 def _messages(schema: Schema) -> dict[tuple[int, ...], str]:
     """The messages at the top of a writer's file by their places."""
-    files = compiled(schema.text).SerializeToString()
+    files = compiled(schema.text, schema.used).SerializeToString()
     found = {(number,): message_name(files, (number,)) for number in range(_PATHS)}
     return {path: name for path, name in found.items() if name is not None}
 
@@ -147,7 +147,7 @@ def _numbers(schema: Schema, name: str) -> dict[str, int]:
         for nested in message.nested_type:
             walk(nested, f"{path}.{nested.name}")
 
-    for message in compiled(schema.text).file[-1].message_type:
+    for message in compiled(schema.text, schema.used).file[-1].message_type:
         if message.name == name:
             walk(message, name)
     return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,12 +19,13 @@ from penstock.registry.client import Registry, project_registry
 from penstock.registry.compatibility import can_read
 from penstock.registry.contract import Contract, contract_of, read_contract
 from penstock.registry.evolution import refuse_breaks
-from penstock.registry.schema import KINDS, Schema, read_schema
+from penstock.registry.schema import KINDS, Schema, read_schema, reference
 from penstock.registry.subjects import STRATEGIES, subject_of
 from penstock.registry.wire import HEADER, header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame
 
@@ -40,11 +42,17 @@ class RegistryFormat(Format):
 
     schema: str | None = None
     subject: str = "topic"
+    references: tuple[str, ...] = ()
 
     kind: ClassVar[str]
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """A way to name subjects that does not exist."""
+        """A way to name subjects that does not exist, references that are none."""
+        for one in self.references:
+            try:
+                reference(one)
+            except DeclarationError as error:
+                yield error.problem, error.remedy
         if self.subject not in STRATEGIES:
             yield (f"subject={self.subject!r} means nothing.", f"Write one of {', '.join(map(repr, STRATEGIES))}.")
 
@@ -103,15 +111,20 @@ class RegistryFormat(Format):
                     remedy=f"Register one (`penstock schemas register {subject} FILE`) or give it: schema='FILE'.",
                 )
             path.parent.mkdir(parents=True, exist_ok=True)
+            if found.schema.used:
+                _uses(path).write_text(json.dumps(dict(found.schema.used), indent=2) + "\n", encoding="utf-8")
             path.write_text(found.schema.pretty() + "\n", encoding="utf-8")
-        return read_schema(path)
+        return _with_uses(read_schema(path), path)
 
     def given(self, context: Context) -> Schema:
         """The schema that the declaration names: a file of the project, or the text itself."""
         assert self.schema is not None
+        named = tuple(map(reference, self.references))
         if self.schema.lstrip().startswith(("{", "syntax", "message")):
-            return Schema(self.kind, self.schema)
-        return read_schema(context.settings.project / self.schema)
+            found = Schema(self.kind, self.schema, named)
+        else:
+            found = read_schema(context.settings.project / self.schema, named)
+        return project_registry(context.settings).whole(found)
 
     @abstractmethod
     def writer(self, context: Context, topic: str, rows: DataFrame) -> Schema:
@@ -207,6 +220,17 @@ def _before(offsets: Mapping[str, int]) -> Column:
         here = (F.col(f"{ORIGIN}.topic") == topic) & (F.col(f"{ORIGIN}.partition") == int(partition))
         found = found | (here & (F.col(f"{ORIGIN}.offset") < offset))
     return found
+
+
+def _uses(path: Path) -> Path:
+    """Where the texts are frozen that a frozen schema refers to."""
+    return path.with_name(f"{path.name}.uses.json")
+
+
+def _with_uses(schema: Schema, path: Path) -> Schema:
+    if not _uses(path).exists():
+        return schema
+    return replace(schema, used=tuple(json.loads(_uses(path).read_text(encoding="utf-8")).items()))
 
 
 @cache

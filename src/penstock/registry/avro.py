@@ -8,10 +8,10 @@ from typing import Any
 from penstock.errors import DeclarationError
 from penstock.registry.schema import Problem, parsed
 
-__all__ = ["AvroType", "avro_problems", "avro_type"]
+__all__ = ["NAMED", "PRIMITIVE", "AvroType", "avro_problems", "avro_type", "full_name"]
 
-_PRIMITIVE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-_NAMED = ("record", "error", "enum", "fixed")
+PRIMITIVE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+NAMED = ("record", "error", "enum", "fixed")
 # What a reader of the first type also takes.
 _PROMOTED = {
     "long": ("int",),
@@ -79,7 +79,7 @@ def _read(told: Any, space: str, names: dict[str, AvroType], place: str) -> Avro
     if not isinstance(told, dict) or "type" not in told:
         raise _invalid(f"{told!r} is no type", place)
     kind = told["type"]
-    if not isinstance(kind, str) or kind not in (*_PRIMITIVE, *_NAMED, "array", "map"):
+    if not isinstance(kind, str) or kind not in (*PRIMITIVE, *NAMED, "array", "map"):
         return _read(kind, space, names, place)
     if kind == "array" or kind == "map":
         return AvroType(kind, items=_read(told.get("items" if kind == "array" else "values"), space, names, place))
@@ -89,13 +89,13 @@ def _read(told: Any, space: str, names: dict[str, AvroType], place: str) -> Avro
         precision=int(told.get("precision", 0)),
         scale=int(told.get("scale", 0)),
     )
-    if kind in _NAMED:
+    if kind in NAMED:
         if not isinstance(told.get("name"), str):
             raise _invalid(f"a {kind} has no name", place)
-        full = _full(told["name"], told.get("namespace", space))
+        full = full_name(told["name"], told.get("namespace", space))
         space = full.rpartition(".")[0]
         made.name = full
-        made.aliases = tuple(_full(one, space) for one in told.get("aliases", ()))
+        made.aliases = tuple(full_name(one, space) for one in told.get("aliases", ()))
         made.symbols, made.size, made.default = tuple(told.get("symbols", ())), told.get("size", 0), told.get("default")
         if full in names:
             raise _invalid(f"{full} is defined twice", place)
@@ -113,15 +113,16 @@ def _read(told: Any, space: str, names: dict[str, AvroType], place: str) -> Avro
 
 
 def _by_name(name: str, space: str, names: dict[str, AvroType], place: str) -> AvroType:
-    if name in _PRIMITIVE:
+    if name in PRIMITIVE:
         return AvroType(name)
-    for full in (_full(name, space), name):
+    for full in (full_name(name, space), name):
         if full in names:
             return names[full]
     raise _invalid(f"{name} is not defined", place)
 
 
-def _full(name: str, space: str | None) -> str:
+def full_name(name: str, space: str | None) -> str:
+    """A name with its namespace."""
     return name if "." in name or not space else f"{space}.{name}"
 
 

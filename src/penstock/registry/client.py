@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -62,7 +63,25 @@ class Registry:
     def version(self, subject: str, number: int | str = "latest") -> Registered | None:
         """One version of a subject, None if it is not there."""
         told = self._ask("GET", f"/subjects/{_path(subject)}/versions/{number}", absent=True)
-        return Registered(told["subject"], int(told["version"]), int(told["id"]), _schema(told)) if told else None
+        if not told:
+            return None
+        return Registered(told["subject"], int(told["version"]), int(told["id"]), self.whole(_schema(told)))
+
+    def whole(self, schema: Schema) -> Schema:
+        """A schema with the texts that it refers to."""
+        if not schema.references or schema.used:
+            return schema
+        used: dict[str, str] = {}
+        for one in schema.references:
+            found = self.version(one.subject, one.version)
+            if found is None:
+                raise DeclarationError(
+                    f"Reference {one.name!r} is not there: subject {one.subject} version {one.version}.",
+                    code="reference-unknown",
+                    remedy="Register it first.",
+                )
+            used |= dict(found.schema.used) | {one.name: found.schema.text}
+        return replace(schema, used=tuple(used.items()))
 
     def history(self, subject: str) -> list[Registered]:
         """All versions of a subject, oldest first."""
@@ -78,7 +97,7 @@ class Registry:
                 if told is None:
                     return None
                 found = _schema(told)
-            self.keep(number, found)
+            self.keep(number, self.whole(found))
         return self._known[number]
 
     def keep(self, number: int, schema: Schema) -> None:
@@ -148,7 +167,7 @@ class Registry:
             return
         self._kept.mkdir(parents=True, exist_ok=True)
         fresh = self._kept / f"{number}.json.{os.getpid()}"
-        fresh.write_text(json.dumps(_body(schema)), encoding="utf-8")
+        fresh.write_text(json.dumps(_body(schema) | {"used": schema.used}), encoding="utf-8")
         fresh.replace(self._kept / f"{number}.json")
 
     def _ask(
@@ -224,7 +243,8 @@ def _body(schema: Schema) -> dict[str, Any]:
 
 def _schema(told: dict[str, Any]) -> Schema:
     references = (Reference(one["name"], one["subject"], int(one["version"])) for one in told.get("references") or ())
-    return Schema(told.get("schemaType") or "AVRO", told["schema"], tuple(references))
+    used = ((name, text) for name, text in told.get("used", ()))
+    return Schema(told.get("schemaType") or "AVRO", told["schema"], tuple(references), tuple(used))
 
 
 def _told(answer: httpx.Response) -> tuple[int, str]:

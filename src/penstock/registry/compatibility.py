@@ -12,11 +12,9 @@ from penstock.registry.json_schema import json_problems
 from penstock.registry.schema import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from penstock.registry.schema import Registered, Schema
-
-    Used = Callable[[Schema], dict[str, str]]
 
 __all__ = ["LEVELS", "Break", "breaks", "can_read"]
 
@@ -44,7 +42,7 @@ class Break:
         return f"{told.where}: {self.reader} can't read {self.writer}: {told.what}; allowed: {told.allowed}"
 
 
-def breaks(level: str, new: Schema, versions: Sequence[Registered], used: Used = lambda schema: {}) -> list[Break]:
+def breaks(level: str, new: Schema, versions: Sequence[Registered]) -> list[Break]:
     """What a new schema would break after these versions, oldest first; empty if it may follow."""
     if level not in LEVELS:
         raise DeclarationError(
@@ -58,23 +56,23 @@ def breaks(level: str, new: Schema, versions: Sequence[Registered], used: Used =
         old = f"version {one.version}"
         if level.startswith(("BACKWARD", "FULL")):
             who = "a consumer with the new schema", f"rows of {old}"
-            found += [Break(*who, problem) for problem in can_read(new, one.schema, used)]
+            found += [Break(*who, problem) for problem in can_read(new, one.schema)]
         if level.startswith(("FORWARD", "FULL")):
             who = f"a consumer with {old}", "rows of the new schema"
-            found += [Break(*who, problem) for problem in can_read(one.schema, new, used)]
+            found += [Break(*who, problem) for problem in can_read(one.schema, new)]
     return found
 
 
-def can_read(reader: Schema, writer: Schema, used: Used = lambda schema: {}) -> list[Problem]:
-    """Where one schema can't read the rows of another; `used` gives the texts that a schema refers to, by name."""
+def can_read(reader: Schema, writer: Schema) -> list[Problem]:
+    """Where one schema can't read the rows of another."""
     if reader.kind != writer.kind:
         return [Problem("the schema", f"it is {reader.kind} and was {writer.kind}", writer.kind)]
     if reader.kind == "AVRO":
-        types = (avro_type(one.text, tuple(used(one).values())) for one in (reader, writer))
+        types = (avro_type(one.text, tuple(text for _, text in one.used)) for one in (reader, writer))
         return avro_problems(*types)
     if reader.kind == "JSON":
-        documents = (json_document(one.text, used(one)) for one in (reader, writer))
+        documents = (json_document(one.text, dict(one.used)) for one in (reader, writer))
         return json_problems(*documents)
     from penstock.registry.protobuf import compiled, protobuf_problems
 
-    return protobuf_problems(*(compiled(one.text, tuple(used(one).items())) for one in (reader, writer)))
+    return protobuf_problems(*(compiled(one.text, one.used) for one in (reader, writer)))

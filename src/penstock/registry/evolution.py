@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.registry.client import Registry
     from penstock.registry.schema import Registered, Schema
 
-__all__ = ["Judgement", "judge", "refuse_breaks", "text_diff", "used_by"]
+__all__ = ["Judgement", "judge", "refuse_breaks", "text_diff"]
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,11 @@ class Judgement:
 
 def judge(registry: Registry, subject: str, schema: Schema) -> Judgement:
     """Ask our rules, which can tell why, and the registry, which has the last word."""
+    schema = registry.whole(schema)
     versions = registry.history(subject)
     level = registry.level(subject)
     same = next((one.version for one in versions if one.schema.same(schema)), None)
-    found = [] if same else breaks(level, schema, versions, lambda one: used_by(registry, one))
+    found = [] if same else breaks(level, schema, versions)
     agrees, says = (True, []) if same or not versions else registry.compatible(subject, schema)
     return Judgement(subject, level, same, tuple(found), agrees, tuple(says))
 
@@ -55,22 +56,6 @@ def refuse_breaks(registry: Registry, subject: str, schema: Schema) -> None:
         code="schema-incompatible",
         remedy="Change it so that it is allowed, or begin a new topic version (docs/schemas.md).",
     )
-
-
-def used_by(registry: Registry, schema: Schema) -> dict[str, str]:
-    """The texts that a schema refers to, by name, those that they need first."""
-    found: dict[str, str] = {}
-    for reference in schema.references:
-        one = registry.version(reference.subject, reference.version)
-        if one is None:
-            raise DeclarationError(
-                f"Reference {reference.name!r} is not there: subject {reference.subject} version {reference.version}.",
-                code="reference-unknown",
-                remedy="Register it first.",
-            )
-        found |= used_by(registry, one.schema)
-        found[reference.name] = one.schema.text
-    return found
 
 
 def text_diff(old: Registered, new: Schema, name: str) -> list[str]:

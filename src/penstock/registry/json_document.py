@@ -47,7 +47,19 @@ def json_document(text: str, used: dict[str, str] | None = None, place: str = "s
     root = parsed(text, place)
     if not isinstance(root, dict | bool):
         raise _invalid("it is neither an object nor true or false")
-    return JsonDocument(root, {name: parsed(one, place) for name, one in (used or {}).items()})
+    return JsonDocument(root, {name: _anchored(parsed(one, place), name) for name, one in (used or {}).items()})
+
+
+def _anchored(told: Any, name: str) -> Any:
+    """Another document whose own references name it."""
+    if isinstance(told, list):
+        return [_anchored(one, name) for one in told]
+    if not isinstance(told, dict):
+        return told
+    made = {word: _anchored(one, name) for word, one in told.items()}
+    if str(made.get("$ref", "")).startswith("#"):
+        made["$ref"] = f"{name}{made['$ref']}"
+    return made
 
 
 def _invalid(said: str) -> DeclarationError:

@@ -10,9 +10,10 @@ import fastavro
 
 from penstock.broker.producer import Producer
 from penstock.errors import DeclarationError
+from penstock.registry.avro_whole import whole_avro
 from penstock.registry.client import Registry
 from penstock.registry.contract import contract_of
-from penstock.registry.evolution import refuse_breaks, used_by
+from penstock.registry.evolution import refuse_breaks
 from penstock.registry.subjects import subject_of
 from penstock.registry.wire import framed
 
@@ -46,7 +47,7 @@ class SchemaProducer:
                 refuse_breaks(registry, name, schema)
                 self._id = registry.register(name, schema)
             self._contract = contract_of(registry, name)
-            self._encode = _encoder(schema, used_by(registry, schema))
+            self._encode = _encoder(registry.whole(schema))
         self._topic = topic
         self._producer = Producer(settings.kafka)
 
@@ -70,13 +71,10 @@ class SchemaProducer:
         self._producer.send(self._topic, framed(self._id, self._encode(row)), key)
 
 
-def _encoder(schema: Schema, used: Mapping[str, str]) -> Callable[[Mapping[str, Any]], bytes]:
+def _encoder(schema: Schema) -> Callable[[Mapping[str, Any]], bytes]:
     """Rows to bytes by the kind of schema."""
     if schema.kind == "AVRO":
-        names: dict[str, Any] = {}
-        for text in used.values():
-            fastavro.parse_schema(json.loads(text), named_schemas=names)
-        avro = fastavro.parse_schema(json.loads(schema.text), named_schemas=names)
+        avro = fastavro.parse_schema(json.loads(whole_avro(schema)))
 
         def of_avro(row: Mapping[str, Any]) -> bytes:
             out = io.BytesIO()
@@ -92,7 +90,7 @@ def _encoder(schema: Schema, used: Mapping[str, str]) -> Callable[[Mapping[str, 
     from penstock.registry.protobuf import compiled
     from penstock.registry.protobuf_rows import encoded
 
-    files = compiled(schema.text, tuple(used.items())).SerializeToString()
+    files = compiled(schema.text, schema.used).SerializeToString()
 
     def of_protobuf(row: Mapping[str, Any]) -> bytes:
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.errors import DeclarationError
@@ -11,8 +12,9 @@ from penstock.errors import DeclarationError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["KINDS", "Problem", "Reference", "Registered", "Schema", "read_schema"]
+__all__ = ["KINDS", "Problem", "Reference", "Registered", "Schema", "read_schema", "reference"]
 
+_REFERENCE = re.compile(r"(?P<name>.+)=(?P<subject>.+):(?P<version>\d+)")
 KINDS = {"AVRO": ".avsc", "JSON": ".json", "PROTOBUF": ".proto"}
 
 
@@ -27,11 +29,15 @@ class Reference:
 
 @dataclass(frozen=True)
 class Schema:
-    """One schema; two of the same content are equal."""
+    """One schema; two of the same content are equal.
+
+    `used` are the texts that it refers to, by name, those that they need first; the registry gives them.
+    """
 
     kind: str
     text: str
     references: tuple[Reference, ...] = ()
+    used: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def pretty(self) -> str:
         """The text as a person reads it."""
@@ -83,6 +89,16 @@ def read_schema(path: Path, references: tuple[Reference, ...] = ()) -> Schema:
     if kind != "PROTOBUF":
         parsed(text, str(path))
     return Schema(kind, text, references)
+
+
+def reference(text: str) -> Reference:
+    """A reference as it is written: NAME=SUBJECT:VERSION."""
+    match = _REFERENCE.fullmatch(text)
+    if match is None:
+        raise DeclarationError(
+            f"{text!r} is no reference.", code="reference-invalid", remedy="Write NAME=SUBJECT:VERSION."
+        )
+    return Reference(match["name"], match["subject"], int(match["version"]))
 
 
 def parsed(text: str, place: str) -> object:

@@ -34,7 +34,7 @@ def record_name(schema: Schema) -> str:
     if schema.kind == "PROTOBUF":
         from penstock.registry.protobuf import compiled
 
-        file = compiled(schema.text).file[-1]
+        file = compiled(schema.text, schema.used).file[-1]
         return f"{file.package}.{file.message_type[0].name}".lstrip(".")
     told = json.loads(schema.text)
     if schema.kind == "JSON":
