@@ -24,7 +24,9 @@ def taken(address: str = "127.0.0.1") -> Iterator[int]:
 def choose(wanted: dict[str, int], **options: dict[str, int]) -> tuple[dict[str, int], list[str]]:
     said: list[str] = []
     named = {"pinned": {}, "remembered": {}, **options}
-    return ports.choose(wanted, pinned=named["pinned"], remembered=named["remembered"], say=said.append), said
+    with ports.Claims() as claims:
+        chosen = ports.choose(wanted, claims, pinned=named["pinned"], remembered=named["remembered"], say=said.append)
+    return chosen, said
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
@@ -64,3 +66,14 @@ def test_a_port_that_another_service_remembers_is_left_to_it() -> None:
 def test_a_pinned_port_that_is_taken_is_refused_with_the_remedy() -> None:
     with taken() as port, pytest.raises(SetupError, match=rf"Port {port}.*local\.ports\.kafka"):
         choose({"kafka": 9092}, pinned={"kafka": port})
+
+
+def test_two_starts_at_once_never_get_one_port() -> None:
+    with taken() as port:
+        pass
+    with ports.Claims() as mine, ports.Claims() as theirs:
+        assert mine.take(port)
+        assert not theirs.take(port)
+        assert ports.choose({"kafka": port}, theirs, pinned={}, remembered={}, say=print)["kafka"] > port
+    with ports.Claims() as later:
+        assert later.take(port)

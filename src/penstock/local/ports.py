@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import os
 import socket
+import tempfile
 import time
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
 
-__all__ = ["choose", "is_free"]
+__all__ = ["Claims", "choose", "is_free"]
 
 _TRIES = 100
 _RELEASE_SECONDS = 3.0
@@ -32,8 +39,37 @@ def is_free(port: int) -> bool:
     return True
 
 
+class Claims:
+    """Ports that a start has chosen: another start of this user leaves them alone until their services listen."""
+
+    def __init__(self) -> None:
+        self._held = ExitStack()
+        self._folder = Path(tempfile.gettempdir()) / f"penstock-ports-{os.getuid()}"
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.close()
+
+    def take(self, port: int) -> bool:
+        """Claim a port, unless somebody listens there or is about to."""
+        handle = (self._folder / str(port)).open("w")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.close()
+            return False
+        self._held.enter_context(handle)
+        return is_free(port)
+
+
 def choose(
     wanted: Mapping[str, int],
+    claims: Claims,
     *,
     pinned: Mapping[str, int],
     remembered: Mapping[str, int],
@@ -44,12 +80,12 @@ def choose(
     reserved = set(pinned.values()) | {port for name, port in remembered.items() if name not in wanted}
     for name, usual in wanted.items():
         if name in pinned:
-            chosen[name] = _pinned(name, pinned[name])
+            chosen[name] = _pinned(name, pinned[name], claims)
             continue
         first = remembered.get(name, usual)
         if name in remembered:
             _await_release(first)
-        chosen[name] = _next_free(name, first, reserved | set(chosen.values()))
+        chosen[name] = _next_free(name, first, reserved | set(chosen.values()), claims)
         if chosen[name] != first:
             say(f"Port {first} is taken by another program; {name} listens on {chosen[name]}.")
     return chosen
@@ -62,9 +98,9 @@ def _await_release(port: int) -> None:
         time.sleep(0.05)
 
 
-def _pinned(name: str, port: int) -> int:
+def _pinned(name: str, port: int, claims: Claims) -> int:
     _await_release(port)
-    if is_free(port):
+    if claims.take(port):
         return port
     raise SetupError(
         f"Port {port}, which penstock.toml fixes for {name}, is taken by another program.",
@@ -73,9 +109,9 @@ def _pinned(name: str, port: int) -> int:
     )
 
 
-def _next_free(name: str, first: int, reserved: set[int]) -> int:
+def _next_free(name: str, first: int, reserved: set[int], claims: Claims) -> int:
     for port in range(first, min(first + _TRIES, 65536)):
-        if port not in reserved and is_free(port):
+        if port not in reserved and claims.take(port):
             return port
     raise SetupError(
         f"No port from {first} on is free for {name}.",

@@ -63,9 +63,10 @@ class Start:
         java = find_java() if absent else None
         if absent:
             self.jars.ensure([name for service in absent for name in service.components], self.progress)
-        site = make_site(self._choose_ports(absent))
-        with self._heeding_interrupts():
-            self._start(site, absent, java)
+        with ports.Claims() as claims:
+            site = make_site(self._choose_ports(absent, claims))
+            with self._heeding_interrupts():
+                self._start(site, absent, java)
 
     def _start(self, site: Site, absent: list[Service], java: Java | None) -> None:
         try:
@@ -85,7 +86,7 @@ class Start:
     def _runs(self, service: Service) -> bool:
         return all(name in self.running for name in service.processes(self.brokers))
 
-    def _choose_ports(self, absent: list[Service]) -> dict[str, int]:
+    def _choose_ports(self, absent: list[Service], claims: ports.Claims) -> dict[str, int]:
         remembered = dict(self.home.state().get("ports", {}))
         kept = {name for name in self.running if name in remembered}
         wanted = {
@@ -94,7 +95,8 @@ class Start:
             for name, port in service.ports(self.brokers).items()
             if name.removesuffix("-controller") not in kept
         }
-        chosen = ports.choose(wanted, pinned=self.settings.local.ports, remembered=remembered, say=self.progress.say)
+        pinned = self.settings.local.ports
+        chosen = ports.choose(wanted, claims, pinned=pinned, remembered=remembered, say=self.progress.say)
         self.home.remember(ports={**remembered, **chosen})
         return chosen
 
