@@ -15,9 +15,9 @@ setup: .venv/.ready ## the environment in .venv
 demo: setup ## real services, generated orders, a live view; Ctrl-C stops all of it
 	@exec $(BIN)/python examples/orders/demo.py
 
-test: setup ## all tests, against real services
+test: setup ## all tests, against real services; two sides, each with its own (one: ARGS="-n 0 tests/broker")
 	@$(BIN)/penstock jars
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: setup ## ruff, mypy, import-linter, the pages that are made from the code
 	@$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""One running stack for the whole test run; every test has topics, schemas and folders of its own."""
+"""One running stack for each side of the test run; every test has topics, schemas and folders of its own."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """All services, running for the whole test run."""
     made = Project(tmp_path_factory.mktemp("platform"))
     names = ("kafka", "kafka-controller", "postgres", "registry", "connect")
-    first = random.randrange(20_000, 30_000, 10)  # of our own, so that a second test run can't take one that is killed
+    # Of our own, so that the other side, or a second test run, can't take one that is killed.
+    side = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = random.randrange(20_000, 25_000, 10) + 5_000 * (side % 2)
     ports = [f"{name} = {first + number}" for number, name in enumerate(names)]
     (made.folder / "penstock.toml").write_text("\n".join(["[local.ports]", *ports]), encoding="utf-8")
     made.stack.up((), Silent())

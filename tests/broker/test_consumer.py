@@ -15,6 +15,7 @@ from penstock.broker import Consumer, Producer, Record, Topics
 from penstock.errors import DeclarationError, StateError
 from penstock.local.progress import Silent
 from tests.broker.killing import Worker
+from tests.broker.polling import polled
 from tests.conftest import Project, wait_until
 
 if TYPE_CHECKING:
@@ -152,11 +153,10 @@ def test_only_what_was_called_done_is_committed_when_polling(kafka: Kafka, topic
     name = topic("polled")
     fill(kafka, name, range(10))
     with Consumer(kafka, name, [name]) as consumer:
-        polled: list[Record] = []
-        wait_until(lambda: polled.extend(filter(None, [consumer.poll(0.2)])) or len(polled) == 5)
+        records = polled(consumer, 5)
         consumer.commit()
         assert Topics(kafka).committed(name, name) == {}
-        for record in (polled[2], polled[0]):  # one that is done tells of all before it
+        for record in (records[2], records[0]):  # one that is done tells of all before it
             consumer.done(record)
     assert Topics(kafka).committed(name, name) == {0: 3}
 

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.broker import Consumer, Producer, Record, Topics, TransactionalProducer, read
 from penstock.errors import DeclarationError, TransientError
+from tests.broker.polling import polled
 from tests.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -27,13 +28,6 @@ def fill(kafka: Kafka, name: str, numbers: Iterable[int], partitions: int = 1) -
 
 def copied(kafka: Kafka, name: str) -> list[int]:
     return sorted(int(record.value or b"") for record in read(kafka, name))
-
-
-def take(consumer: Consumer, count: int) -> list[Record]:
-    """Poll so many records."""
-    taken: list[Record] = []
-    wait_until(lambda: taken.extend(filter(None, [consumer.poll(0.2)])) or len(taken) >= count, 30, "records")
-    return taken
 
 
 def assigned(consumer: Consumer) -> None:
@@ -63,9 +57,9 @@ def test_a_failed_block_brings_its_rows_again_to_a_group_that_never_committed(
         assigned(consumer)
         fill(kafka, source, range(10))
         with pytest.raises(ValueError, match="first try"):
-            copy_and_fail(producer, consumer, target, take(consumer, 10))
+            copy_and_fail(producer, consumer, target, polled(consumer, 10))
         with producer.transaction(consumer=consumer):
-            copy(producer, consumer, target, take(consumer, 10))
+            copy(producer, consumer, target, polled(consumer, 10))
     assert copied(kafka, target) == list(range(10))
 
 
@@ -95,7 +89,7 @@ def test_a_commit_that_fails_takes_the_consumer_back_too(kafka: Kafka, topic: Ca
 
         def copy_and_lose_the_id() -> None:
             with old.transaction(consumer=consumer):
-                copy(old, consumer, target, take(consumer, 10))
+                copy(old, consumer, target, polled(consumer, 10))
                 TransactionalProducer(kafka, source)
 
         with pytest.raises(DeclarationError) as told:
@@ -103,7 +97,7 @@ def test_a_commit_that_fails_takes_the_consumer_back_too(kafka: Kafka, topic: Ca
         assert told.value.code == "producer-fenced"
         new = TransactionalProducer(kafka, source)
         with new.transaction(consumer=consumer):
-            copy(new, consumer, target, take(consumer, 10))
+            copy(new, consumer, target, polled(consumer, 10))
         assert Topics(kafka).committed(source, source) == {0: 10}
     assert copied(kafka, target) == list(range(10))
 
@@ -113,14 +107,14 @@ def test_rows_held_over_a_failure_are_refused_not_copied_twice(kafka: Kafka, top
     fill(kafka, source, range(6))
     producer = TransactionalProducer(kafka, source)
     with Consumer(kafka, source, [source], commit=False) as consumer:
-        held = take(consumer, 6)
+        held = polled(consumer, 6)
         with pytest.raises(ValueError, match="first try"):
             copy_and_fail(producer, consumer, target, held)
         for _ in range(2):
             with pytest.raises(TransientError, match="comes again"), producer.transaction(consumer=consumer):
                 copy(producer, consumer, target, held)
         with producer.transaction(consumer=consumer):
-            copy(producer, consumer, target, take(consumer, 6))
+            copy(producer, consumer, target, polled(consumer, 6))
     assert copied(kafka, target) == list(range(6))
 
 
@@ -133,7 +127,7 @@ def test_partitions_that_move_in_the_middle_undo_the_transaction(kafka: Kafka, t
 
         def copy_while_another_joins() -> None:
             with producers[0].transaction(consumer=first):
-                copy(producers[0], first, target, take(first, 40))
+                copy(producers[0], first, target, polled(first, 40))
                 members.append(later.enter_context(Consumer(kafka, source, [source], commit=False, options=QUICK)))
                 wait_until(lambda: any(one.poll(0.1) for one in members) or len(first.assignment()) == 2, 30, "a move")
 
@@ -144,7 +138,7 @@ def test_partitions_that_move_in_the_middle_undo_the_transaction(kafka: Kafka, t
         members[1].rewind()
         for producer, consumer in zip(producers, members, strict=True):
             with producer.transaction(consumer=consumer):
-                copy(producer, consumer, target, take(consumer, 20))
+                copy(producer, consumer, target, polled(consumer, 20))
     assert copied(kafka, target) == list(range(40))
 
 
@@ -167,7 +161,7 @@ def test_a_transaction_without_a_finished_row_commits_no_offset(kafka: Kafka, to
     fill(kafka, source, range(3))
     producer = TransactionalProducer(kafka, source)
     with Consumer(kafka, source, [source], commit=False) as consumer:
-        take(consumer, 3)
+        polled(consumer, 3)
         with producer.transaction(consumer=consumer):
             producer.send(target, "7")
     assert copied(kafka, target) == [7]

@@ -7,6 +7,7 @@ import os
 import signal
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
@@ -76,13 +77,17 @@ def test_a_broker_that_freezes_in_the_middle_gets_every_row_once_and_in_order(
                 producer.send(name, number, partition=number % 3)
             return True
 
+        def given_up(known: int) -> bool:
+            send(30)
+            return timeouts.count > known
+
         for _ in range(2):
             send(300)
             producer.flush()
             known = timeouts.count
             send(3000)  # in flight when the broker freezes
             broker.signal(signal.SIGSTOP)
-            wait_until(lambda known=known: send(30) and timeouts.count > known, 30, "a request given up")
+            wait_until(partial(given_up, known), 30, "a request given up")
             broker.signal(signal.SIGCONT)
     total = next(sent)
     assert numbers_by_partition(kafka, name) == {place: list(range(place, total, 3)) for place in range(3)}

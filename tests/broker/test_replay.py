@@ -77,7 +77,6 @@ def state(kafka: Kafka, name: str) -> dict[bytes, bytes | None]:
         (Start(time_ms=HOUR_AGO + 41_001), 42),
         (Start(time_ms=HOUR_AGO + 10_000_000), 100),
     ],
-    ids=str,
 )
 def test_reading_begins_where_it_is_asked_to_and_ends_at_the_end(
     kafka: Kafka, hundred: str, start: Start, first: int

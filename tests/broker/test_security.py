@@ -13,7 +13,7 @@ from penstock.broker import Producer, Topics, TransactionalProducer, read
 from penstock.errors import SetupError
 from penstock.local.jars import JarStore
 from penstock.local.java import find_java
-from penstock.local.ports import choose
+from penstock.local.ports import Claims, choose
 from penstock.local.progress import Silent
 from penstock.local.service import properties
 from tests.conftest import Project, wait_until
@@ -48,7 +48,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     common = ("-alias", "kafka", "-keystore", keys, "-storepass", "changeit")
     call(keytool, "-genkeypair", *common, "-keyalg", "RSA", "-dname", "CN=localhost", "-ext", "SAN=ip:127.0.0.1")
     call(keytool, "-exportcert", "-rfc", *common, "-file", ca_file)
-    ports = choose({"open": 19092, "tls": 19093, "controller": 19094}, pinned={}, remembered={}, say=print)
+    with Claims() as claims:
+        ports = choose({"open": 19092, "tls": 19093, "controller": 19094}, claims, pinned={}, remembered={}, say=print)
     server = folder / "server.properties"
     properties(
         server,
@@ -71,7 +72,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
             "group.initial.rebalance.delay.ms": 0,
         },
     )
-    start = [java, "-Xmx256m", "-cp", store.class_path("kafka")]
+    start: list[str | Path] = [java, "-Xmx256m", "-cp", store.class_path("kafka")]
     scram = f"SCRAM-SHA-512=[name=penstock,password={CANARY}]"
     call(
         *start, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAA", "-c", server, "--add-scram", scram

@@ -13,6 +13,7 @@ import pytest
 from penstock.broker import Consumer, Producer, Record, Topics, TransactionalProducer, fold, read
 from penstock.errors import DeclarationError
 from tests.broker.killing import Worker
+from tests.broker.polling import polled
 from tests.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -29,13 +30,6 @@ def fill(kafka: Kafka, name: str, count: int, partitions: int = 1) -> None:
     with Producer(kafka) as producer:
         for number in range(count):
             producer.send(name, str(number), partition=number % partitions)
-
-
-def take(consumer: Consumer, count: int) -> list[Record]:
-    """Poll so many records."""
-    taken: list[Record] = []
-    wait_until(lambda: taken.extend(filter(None, [consumer.poll(0.2)])) or len(taken) >= count, 30, "records")
-    return taken
 
 
 def test_a_commit_is_seen_in_all_its_topics(kafka: Kafka, topic: Callable[..., str]) -> None:
@@ -70,7 +64,7 @@ def test_an_aborted_transaction_is_invisible_except_to_who_asks_for_it(kafka: Ka
     assert values(kafka, first, committed_only=False) == ["lost", "kept"]
     assert values(kafka, second, committed_only=False) == ["lost"]
     with Consumer(kafka, first, [first]) as consumer:
-        assert [record.value for record in take(consumer, 1)] == [b"kept"]
+        assert [record.value for record in polled(consumer, 1)] == [b"kept"]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 20_000])
@@ -181,7 +175,7 @@ def test_offsets_are_committed_with_the_rows_or_not_at_all(kafka: Kafka, topic: 
 
         def copy(fail: bool) -> None:
             with producer.transaction(consumer=consumer):
-                for record in take(consumer, 20):
+                for record in polled(consumer, 20):
                     producer.send(target, record.value)
                     consumer.done(record)
                 if fail:

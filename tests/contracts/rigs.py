@@ -89,7 +89,7 @@ class KafkaRig(Rig):
             if message.error():
                 open_parts.discard(message.partition())
             else:
-                found.append(json.loads(message.value()))
+                found.append(json.loads(message.value() or b""))
         client.close()
         return found
 
@@ -280,7 +280,7 @@ def _dicts(found: Any) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
-RIGS = {
+RIGS: dict[str, Any] = {
     "kafka": KafkaRig,
     "kafka-lanes": KafkaLanesRig,
     "postgres": PostgresRig,

@@ -79,7 +79,7 @@ def test_a_row_that_is_refused_does_not_stop_the_others(given: Given) -> None:
     table = rig(given).table("a")
     rig(given).run(f"CREATE SCHEMA {table.partition('.')[0]}")
     rig(given).run(f"CREATE TABLE {table} (id int PRIMARY KEY, age smallint CHECK (age > 0), name text NOT NULL)")
-    given_rows = [(n, n % 90 + 1, f"name {n}") for n in range(1000)]
+    given_rows: list[tuple[int | None, int, str | None]] = [(n, n % 90 + 1, f"name {n}") for n in range(1000)]
     given_rows[300] = (300, 99999, "too large")
     given_rows[301] = (301, -1, "below nothing")
     given_rows[302] = (302, 1, None)

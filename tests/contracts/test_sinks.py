@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.connectors.writing import Batch, MarkedWriter, is_due
 from penstock.errors import PenstockError, StateError
-from tests.contracts.rigs import RIGS, Rig
+from tests.contracts.rigs import RIGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.contracts.given import Given
 
 
-def rigs(fits: Callable[[type[Rig]], bool] = lambda rig: True) -> pytest.MarkDecorator:
+def rigs(fits: Callable[[Any], bool] = lambda rig: True) -> pytest.MarkDecorator:
     """All rigs that a test is for."""
     return pytest.mark.parametrize("given", [name for name, rig in RIGS.items() if fits(rig)], indirect=True)
 

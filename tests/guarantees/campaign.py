@@ -334,10 +334,12 @@ def committed(bootstrap: str, topic: str) -> dict[int, list[Any]]:
         left = set(parts)
         while left:
             for message in client.consume(2000, timeout=1):
+                part = message.partition()
+                assert part is not None
                 if message.error():
-                    left.discard(message.partition())
+                    left.discard(part)
                 else:
-                    found[message.partition()].append(json.loads(message.value()))
+                    found[part].append(json.loads(message.value() or b""))
         return found
     finally:
         client.close()

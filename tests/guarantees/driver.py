@@ -25,7 +25,7 @@ def dying(point: str, times: int, query: str) -> None:
             if left == 0:
                 os.killpg(0, signal.SIGKILL)
 
-    Batch.reached = reached  # type: ignore[method-assign]
+    setattr(Batch, "reached", reached)  # noqa: B010
 
 
 if __name__ == "__main__":
@@ -34,5 +34,5 @@ if __name__ == "__main__":
         number, _, query = rest.partition("@")
         dying(name, int(number), query)
     if os.environ.get("FORGET"):
-        commit.is_due = lambda *told, **how: True
+        setattr(commit, "is_due", lambda *told, **how: True)  # noqa: B010
     main()

@@ -87,7 +87,7 @@ def master(tmp_path: Path) -> Iterator[str]:
             for folder in (str(tmp_path / "worker-0"), str(tmp_path / "worker-1"))
         ),
     ]
-    started = []
+    started: list[subprocess.Popen[bytes]] = []
     try:
         for command in commands:
             kind = command[0].lower()

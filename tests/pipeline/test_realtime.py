@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,6 +39,10 @@ def test_rows_do_not_wait_for_their_batch(
     made.sink(quick, ps.Kafka(out), latency="realtime")
     running = start(compile_pipeline(made, context), context, every="10 seconds")
     seen = {}
+
+    def is_out(number: int) -> bool:
+        return any(one.json()["id"] == number for one in read(kafka, out))
+
     try:
         with Producer(kafka) as producer:
             for number in range(1, 4):
@@ -45,7 +50,7 @@ def test_rows_do_not_wait_for_their_batch(
                 producer.send(source, "no json" if number == 2 else {"id": number, "at": "2026-01-01T00:00:00Z"})
                 producer.flush()
                 begun = time.monotonic()
-                wait_until(lambda n=number: any(one.json()["id"] == n for one in read(kafka, out)), 60, "it comes out")
+                wait_until(partial(is_out, number), 60, "it comes out")
                 seen[number] = time.monotonic() - begun
         dead = f"{made.name}-dead-letters"
         known = lambda: dead in Topics(kafka).names() and list(read(kafka, dead))  # noqa: E731

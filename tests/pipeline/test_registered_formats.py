@@ -301,7 +301,8 @@ def test_rows_that_a_given_schema_does_not_take_are_dead_letters(
     columns = "id LONG, amount DOUBLE, state STRING, lines ARRAY<STRUCT<n: LONG>>"
     pipeline = copy(ps.Kafka(source, format=ps.Json(columns)), ps.Kafka(out, format=ps.Avro(json.dumps(given))))
     run(pipeline, context)
-    written = [fastavro.schemaless_reader(io.BytesIO(one.value[5:]), given) for one in read(kafka, out)]
+    bodies = [one.value[5:] for one in read(kafka, out) if one.value]
+    written: list[Any] = [fastavro.schemaless_reader(io.BytesIO(one), given) for one in bodies]
     assert sorted(one["id"] for one in written) == [1, 5]
     told = {json.loads(one["value"])["id"]: (one["rule"], one["message"]) for one in letters(kafka, pipeline)}
     rule = "refused by the schema"

@@ -9,10 +9,12 @@ import pytest
 
 from penstock.registry.compatibility import LEVELS, breaks
 from penstock.registry.schema import Registered, Schema
-from tests.registry.pairs import HISTORIES, PAIRS, History, Pair
+from tests.registry.pairs import HISTORIES, PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tests.registry.pair_kinds import History, Pair
 
 
 def answers(kind: str, versions: Sequence[str], new: str) -> dict[str, list[str]]:

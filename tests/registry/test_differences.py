@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from penstock.errors import DeclarationError, TransientError
 from penstock.registry.json_document import DRAFT
 from penstock.registry.schema import Schema
-from tests.registry.pairs import PAIRS, Pair
+from tests.registry.pairs import PAIRS
 
 if TYPE_CHECKING:
     from penstock.registry.client import Registry
+    from tests.registry.pair_kinds import Pair
 
 WRITTEN = Path(__file__).with_name("differences.txt")
 

@@ -43,7 +43,7 @@ def scored() -> ps.Pipeline:
 
 
 def test_what_a_function_raises_is_told_of_its_row(spark: SparkSession) -> None:
-    rows = [
+    rows: list[Any] = [
         event(0, id=1, v=2.0),
         event(0, id=2, v=0.0),
         CRASH,

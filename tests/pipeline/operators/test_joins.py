@@ -52,9 +52,13 @@ def test_impressions_meet_their_clicks_within_half_an_hour(spark: SparkSession, 
         trial.given("impressions", [shown("late", 5)])
         trial.given("clicks", [clicked("late", 6)])
         trial.end()
-        met = [{"ad": "a", "seconds": 30}, {"ad": "a", "seconds": 35}, {"ad": "b", "seconds": 1800}]
-        alone = [{"ad": "c", "seconds": None}, {"ad": None, "seconds": None}]
-        clicks = [{"ad": None, "seconds": None}] * 3
+        met: list[dict[str, object]] = [
+            {"ad": "a", "seconds": 30},
+            {"ad": "a", "seconds": 35},
+            {"ad": "b", "seconds": 1800},
+        ]
+        alone: list[dict[str, object]] = [{"ad": "c", "seconds": None}, {"ad": None, "seconds": None}]
+        clicks: list[dict[str, object]] = [{"ad": None, "seconds": None}] * 3
         trial.expect("outcomes", met + (alone + clicks if how == "fullOuter" else []))
         late = trial.rows("outcomes$late")
         assert sorted(str(row.get("ad", row.get("clicked_ad"))) for row in late) == ["late", "late"]
