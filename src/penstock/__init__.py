@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.connectors.postgres import Postgres
     from penstock.connectors.protobuf import Protobuf
     from penstock.pipeline.declare import EventTime, Pipeline, ProcessingTime
+    from penstock.pipeline.keyed.states import ListState, MapState, ValueState
     from penstock.pipeline.operators.as_of import as_of
     from penstock.pipeline.operators.count_window import count_window
     from penstock.pipeline.operators.deduplicated import deduplicated
@@ -44,11 +45,14 @@ _HOMES = {
     "EventTime": "penstock.pipeline.declare",
     "Json": "penstock.connectors.formats",
     "JsonSchema": "penstock.connectors.json_schema",
+    "ListState": "penstock.pipeline.keyed.states",
+    "MapState": "penstock.pipeline.keyed.states",
     "Pipeline": "penstock.pipeline.declare",
     "ProcessingTime": "penstock.pipeline.declare",
     "Protobuf": "penstock.connectors.protobuf",
     "Raw": "penstock.connectors.formats",
     "Secret": "penstock.settings",
+    "ValueState": "penstock.pipeline.keyed.states",
     "as_of": "penstock.pipeline.operators.as_of",
     "capture": "penstock.cdc.capture",
     "count_window": "penstock.pipeline.operators.count_window",
@@ -74,6 +78,8 @@ __all__ = [
     "Json",
     "JsonSchema",
     "Kafka",
+    "ListState",
+    "MapState",
     "Memory",
     "OpenSearch",
     "Pipeline",
@@ -82,6 +88,7 @@ __all__ = [
     "Protobuf",
     "Raw",
     "Secret",
+    "ValueState",
     "__version__",
     "as_of",
     "capture",

@@ -247,6 +247,14 @@ def test_files_generated_rows_and_memory(context: Context, tmp_path: Path) -> No
     assert sum(one["dead"] for one in running.totals().values()) == 1
 
 
+def test_a_sinks_topic_is_made_if_it_is_not_there(context: Context, kafka: Kafka, topic: Callable[..., str]) -> None:
+    source, valid = topic("orders"), f"valid-{uuid.uuid4().hex[:6]}"
+    with Producer(kafka) as producer:
+        producer.send(source, order(1))
+    run(shop(source, valid), context)
+    assert [row["id"] for row in values(kafka, valid)] == [1]
+
+
 def test_a_topic_that_is_not_there_is_a_sentence(context: Context, kafka: Kafka, topic: Callable[..., str]) -> None:
     pipeline = shop(f"nowhere-{uuid.uuid4().hex[:6]}", topic("valid"))
     running = start(compile_pipeline(pipeline, context), context, until_caught_up=True)

@@ -101,6 +101,16 @@ class Topics:
         self._result(self._admin.create_topics([wanted], operation_timeout=_SECONDS)[name], f"creating {name}")
         self._heard_of(name, lambda partitions: partitions > 0)
 
+    def ensure(self, name: str, *, config: Mapping[str, str] | None = None) -> None:
+        """Make a topic with the broker's own number of partitions, unless it is there."""
+        if name in self.names():
+            return
+        try:
+            self.create(name, partitions=-1, config=config)
+        except DeclarationError as error:
+            if error.code != "topic-exists":  # somebody was quicker
+                raise
+
     def delete(self, name: str) -> None:
         """Remove a topic with all it holds."""
         self._known(name)

@@ -210,6 +210,10 @@ class MessageSink(SinkConnector):
         """The topic that it writes."""
 
     @abstractmethod
+    def open_topic(self, context: Context) -> None:
+        """Make the topic, unless it is there."""
+
+    @abstractmethod
     def encoded(self, rows: DataFrame, context: Context) -> DataFrame:
         """The rows as `key` (if it has one) and `value`."""
 

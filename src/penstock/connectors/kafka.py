@@ -86,7 +86,8 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
     system: ClassVar = "kafka"
     summary: ClassVar = (
         "Rows of Kafka topics. As a sink one transaction per batch over all topics of a query, dead letters included;"
-        ' with guarantee="at-least-once" and in real time by Spark\'s own writer.'
+        ' with guarantee="at-least-once" and in real time by Spark\'s own writer. A topic that is not there is made at'
+        " the start, as the broker makes topics."
     )
     sentence: ClassVar = (
         "a read_committed reader sees each batch completely or not at all, once, whatever is killed;"
@@ -237,9 +238,14 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
         rows.select(*self._key(), self.format.checked(context, self.sole_topic, shown(rows)))
 
     def prepare(self, rows: Callable[[], DataFrame], context: Context) -> None:
-        """Register the schema, if the format has one."""
+        """Register the schema, if the format has one; make the topic, unless it is there."""
+        self.open_topic(context)
         if not isinstance(self.format, PlainFormat):
             self.format.for_writing(context, self.sole_topic, shown(rows()))
+
+    def open_topic(self, context: Context) -> None:
+        """Make the topic as the broker makes topics, unless it is there."""
+        Topics(context.settings.kafka).ensure(self.sole_topic)
 
     def together(self) -> str:
         """All topics of a query in one transaction, unless one has lanes."""

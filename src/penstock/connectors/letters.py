@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.topics import Topics
-from penstock.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,13 +25,8 @@ def dead_letters(pipeline: str) -> str:
 
 def open_dead_letters(kafka: Kafka, pipeline: str) -> str:
     """The topic of a pipeline's dead letters, made if it is not there."""
-    topics, name = Topics(kafka), dead_letters(pipeline)
-    if name not in topics.names():
-        try:
-            topics.create(name, config={"max.message.bytes": str(_LARGEST)})
-        except DeclarationError as error:
-            if error.code != "topic-exists":  # another query was quicker
-                raise
+    name = dead_letters(pipeline)
+    Topics(kafka).ensure(name, config={"max.message.bytes": str(_LARGEST)})
     return name
 
 

@@ -12,7 +12,7 @@ from penstock.connectors.base import BatchSink, BestEffortSink, SinkConnector, S
 from penstock.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["LATE", "EventTime", "Expectation", "Flow", "Pipeline", "Place", "ProcessingTime", "Sink", "Source", "Table"]
 
@@ -218,6 +218,36 @@ class Pipeline:
         `returns` are the columns that come out: `@pipeline.each("order_id LONG, score DOUBLE")`.
         """
         return lambda body: self._add(body, name, expect, emit="final", returns=returns)
+
+    def keyed(
+        self,
+        by: str | Sequence[str],
+        returns: str,
+        *,
+        outputs: Mapping[str, str] | None = None,
+        clock: str = "event",
+        ordered: bool = True,
+        name: str | None = None,
+    ) -> Callable[[type], Flow]:
+        """Declare a class that remembers things of each key, and can be woken by time.
+
+        Its `on_event(self, payments, now)` is called with each row of `payments` as a dict, in the order of their
+        event times; `on_timer(self, name, now)` when a timer rings. `now` has the key, the time, `emit`, `timer` and
+        `cancel`. `returns` are the columns that come out, `outputs` further ones by name, each a flow of its own.
+        With `ordered=False` rows are processed as they arrive, without waiting for stragglers; with
+        `clock="processing"` time is that of the machine, not that of the rows.
+        """
+        from penstock.pipeline.keyed.declared import process_flows
+
+        place = Place.of_caller()
+
+        def declare(made: type) -> Flow:
+            how = {"clock": clock, "ordered": ordered, "name": name}
+            flows = process_flows(made, place, by, returns, outputs or {}, **how)  # type: ignore[arg-type]
+            self.flows += flows
+            return flows[0]
+
+        return declare
 
     def sink(
         self,

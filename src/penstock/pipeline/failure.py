@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from penstock.pipeline.declare import Place
     from penstock.pipeline.plan import Query
 
-__all__ = ["explained", "told_at"]
+__all__ = ["FAILURE", "explained", "told_at"]
+
+FAILURE = "failure.txt"
 
 # What we let Spark raise: how it begins, its code, its remedy.
 _OURS = (
@@ -103,5 +105,5 @@ def explained(error: Exception, query: Query) -> PenstockError:
     return TransientError(
         f"Query {query.name!r} stopped: {first[:400]}",
         code="query-stopped",
-        remedy="It was tried again and stopped again; the whole trace is in Spark's own words above it in the log.",
+        remedy=f"It was tried again and stopped again; the whole trace is in {FAILURE} beside its checkpoint.",
     )

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.connectors.base import MessageSink
 from penstock.errors import CommitUnknownError, PenstockError, TransientError
 from penstock.pipeline import progress
 from penstock.pipeline.build import Build
@@ -18,7 +19,7 @@ from penstock.pipeline.captured import Captured
 from penstock.pipeline.checkpoint import committed_without_record, with_logs
 from penstock.pipeline.commit import Terms
 from penstock.pipeline.dead_letters import DeadLetters
-from penstock.pipeline.failure import explained
+from penstock.pipeline.failure import FAILURE, explained
 from penstock.pipeline.learn import learn_delays
 from penstock.pipeline.live import Live
 from penstock.pipeline.new_schemas import NewSchemas
@@ -217,6 +218,9 @@ class Running:
         )
         live = Live(query, build, self.state.query(query.name), counted, known, terms, always=self._ticks_always)
         try:
+            for late in filter(None, map(self.plan.graph.late_sink, query.flows)):
+                assert isinstance(late.connector, MessageSink)
+                late.connector.open_topic(self.context)
             for sink in query.sinks:
                 sink.connector.prepare(lambda flow=sink.flow: build.stream(flow), self.context)  # type: ignore[misc]
             live.start(self._trigger)
@@ -248,6 +252,7 @@ class Running:
             if live.stream.isActive or error is None:
                 continue
             told = live.commit.failure or explained(error, live.query)
+            (self.state.query(live.query.name) / FAILURE).write_text(f"{error}\n", encoding="utf-8")
             if self._followed(told.problem):
                 live.start(self._trigger)
                 continue

@@ -75,7 +75,6 @@ def open_session(
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # two calls into the JVM for each column
-        "spark.log.level": "ERROR",
         "spark.redaction.regex": _SECRETS,
         "spark.sql.redaction.options.regex": _SECRETS,
     }

@@ -81,6 +81,9 @@ class KeptRows(IdempotentSink, MessageSink):
         """Collect each batch."""
         return Keeping([(flow, sink) for flow, sink in opening.sinks if isinstance(sink, KeptRows)])
 
+    def open_topic(self, context: Context) -> None:
+        """There is none."""
+
     def encoded(self, rows: DataFrame, context: Context) -> DataFrame:
         """As the real sink would have it."""
         return self.real.encoded(rows, context) if isinstance(self.real, MessageSink) else rows

@@ -1,0 +1,139 @@
+"""A process on Spark's transformWithState: one state per key, read and written once a batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StatefulProcessor
+
+from penstock.connectors.base import EXACT, quoted
+from penstock.pipeline.keyed.kinds import Struct, kind_of
+from penstock.pipeline.keyed.process import Process
+from penstock.pipeline.operators.event_time import event_time_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StatefulProcessorHandle
+
+    from penstock.pipeline.keyed.process import Turn, Waiting
+
+__all__ = ["OUTPUT", "given_out", "processed"]
+
+OUTPUT = "__output"
+_MICROS = "__micros"
+_ROW = "__row"
+_STATE = "memory STRING, waiting STRING, wakes BIGINT"
+_WHOLE = {**EXACT, "ignoreNullFields": "false"}
+
+
+def processed(
+    rows: DataFrame, made: type, by: Sequence[str], outputs: Mapping[str, str], *, clock: str, ordered: bool
+) -> DataFrame:
+    """What a process gives out for rows: the name of the output, and the row as text."""
+    at = F.unix_micros(F.col(event_time_of(rows, "keyed"))) if clock == "event" else F.lit(0)
+    time = [F.col(event_time_of(rows, "keyed"))] if clock == "event" else []
+    columns = ", ".join(f"`{one.name.replace('`', '``')}` {one.dataType.simpleString()}" for one in rows.schema.fields)
+    # Through Python and its state a row is text, so that every type comes back as it was.
+    texts = rows.select(
+        *quoted(by), at.alias(_MICROS), F.to_json(F.struct(*quoted(rows.columns)), _WHOLE).alias(_ROW), *time
+    )
+    return texts.groupBy(*quoted(by)).transformWithStateInPandas(
+        statefulProcessor=_OnSpark(made, columns, dict(outputs), by_time=clock == "event", ordered=ordered),
+        outputStructType=f"{OUTPUT} STRING, {_ROW} STRING",
+        outputMode="Append",
+        timeMode="EventTime" if clock == "event" else "ProcessingTime",
+    )
+
+
+def given_out(rows: DataFrame, name: str, columns: str) -> DataFrame:
+    """The rows of one output, with its columns."""
+    parsed = F.from_json(_ROW, columns, EXACT).alias("row")
+    return rows.filter(F.col(OUTPUT) == name).select(parsed).select("row.*")
+
+
+class _OnSpark(StatefulProcessor):
+    """Hands each key with its state to the process."""
+
+    def __init__(self, made: type, columns: str, outputs: dict[str, str], *, by_time: bool, ordered: bool) -> None:
+        self._made = made
+        self._columns = columns
+        self._outputs = outputs
+        self._by_time = by_time
+        self._ordered = ordered
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state."""
+        columns = kind_of(f"STRUCT<{self._columns.replace('` ', '`: ')}>")
+        assert isinstance(columns, Struct)
+        self._process = Process(self._made, columns, self._outputs, ordered=self._ordered and self._by_time)
+        self._handle = handle
+        self._state = handle.getValueState("key", _STATE)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """The rows of a key in a batch."""
+        given: Waiting = []
+        for piece in rows:  # by place: pandas calls columns that begin with _ otherwise
+            given += zip(*(piece.iloc[:, len(key) + at].tolist() for at in (0, 1)), strict=True)
+        return self._turn(key, given, timerValues)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Something of a key is due."""
+        return self._turn(key, [], timerValues, rang=expiredTimerInfo.getExpiryTimeInMs())
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+    def _turn(self, key: Any, rows: Waiting, timers: Any, rang: int | None = None) -> Iterator[pd.DataFrame]:
+        time = timers.getCurrentWatermarkInMs() if self._by_time else timers.getCurrentProcessingTimeInMs()
+        memory, waiting, wakes = self._state.get() or (None, None, None)
+        if not self._by_time:
+            rows = [(time * 1000, text) for _, text in rows]
+        turn = self._process.turn(key[0] if len(key) == 1 else key, memory, _lines(waiting), rows, time * 1000)
+        self._wake(turn, wakes, rang)
+        if turn.text is None and not turn.waiting:
+            if memory is not None or waiting is not None:
+                self._state.clear()
+        else:
+            self._state.update((turn.text, _text(turn.waiting), turn.wakes))
+        if turn.given:
+            yield pd.DataFrame(turn.given, columns=[OUTPUT, _ROW])
+
+    def _wake(self, turn: Turn, before: int | None, rang: int | None) -> None:
+        """One timer of Spark for each key: at what is due next."""
+        old, new = (_millis(one) for one in (before, turn.wakes))
+        if old == new and rang is None:
+            return
+        if old is not None and old != rang:
+            self._handle.deleteTimer(old)
+        if new is not None:
+            self._handle.registerTimer(new)
+
+
+def _millis(micros: int | None) -> int | None:
+    """The first millisecond at which a time is over."""
+    return None if micros is None else -(-micros // 1000)
+
+
+def _text(waiting: Waiting) -> str | None:
+    return "\n".join(f"{micros} {row}" for micros, row in waiting) or None
+
+
+def _lines(text: str | None) -> Waiting:
+    if not text:
+        return []
+    pairs = (line.partition(" ") for line in text.split("\n"))
+    return [(int(micros), row) for micros, _, row in pairs]

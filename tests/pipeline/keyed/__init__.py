@@ -1,0 +1,1 @@
+"""Processes with state per key."""

@@ -1,0 +1,54 @@
+"""Processes on Spark: what they give equals what they give without it, also after a crash."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import penstock as ps
+from penstock.testing import CRASH, END, PAUSE, Trial
+from tests.pipeline.keyed.processes import PAYMENT, Everything, Fraud
+from tests.pipeline.keyed.test_process import BEGIN, FAR, given_out, payment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def row(second: float, amount: float, card: str = "a") -> dict[str, Any]:
+    return {"card": card, "amount": amount, "at": (BEGIN + timedelta(seconds=second)).isoformat()}
+
+
+def pipeline(delay: str = "10 seconds") -> ps.Pipeline:
+    made = ps.Pipeline("payments")
+    made.source("payments", ps.Kafka("payments", format=ps.Json(PAYMENT)), time=ps.EventTime("at", delay=delay))
+    return made
+
+
+def test_the_fraud_detector(spark: SparkSession) -> None:
+    made = pipeline()
+    made.sink(made.keyed(by="card", returns=PAYMENT, name="fraud")(Fraud), ps.Kafka("alerts"))
+    with Trial(made, spark) as trial:
+        trial.given("payments", [row(0, 0.5), row(0, 0.5, "b"), PAUSE, row(59, 20_000), row(61, 20_000, "b"), CRASH])
+        trial.given("payments", [row(70, 0.5, "c"), row(65, 0.5), row(66, 9_000), END])
+        trial.expect("fraud", [{"card": "a", "amount": 20000.0}])
+
+
+def test_states_timers_and_outputs_equal_those_without_spark(spark: SparkSession) -> None:
+    made = pipeline()
+    outputs = {"rung": "card STRING, told STRING, at TIMESTAMP"}
+    totals = made.keyed(by="card", returns=PAYMENT, outputs=outputs, name="totals")(Everything)
+    made.sink(totals, ps.Kafka("totals"))
+    made.sink("rung", ps.Kafka("rung"))
+    chance = random.Random(7)
+    rows = [(second, chance.randrange(6)) for second in range(0, 60, 2)]
+    with Trial(made, spark) as trial:
+        for at in range(0, 30, 6):
+            batch = [row(*one) for one in rows[at : at + 6]]
+            chance.shuffle(batch)
+            trial.given("payments", [*batch, CRASH if at == 12 else PAUSE])
+        trial.end()
+        found = {"": trial.rows("totals"), "rung": trial.rows("rung")}
+    wanted = given_out(Everything, [([payment(*one) for one in rows], FAR)])
+    assert len(found[""]) == len(rows)
+    assert len(wanted) == len(found[""]) + len(found["rung"])

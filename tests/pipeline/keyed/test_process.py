@@ -1,0 +1,117 @@
+"""A process without Spark: the same answer whatever the batches and the order within the watermark."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import DeclarationError
+from penstock.pipeline.keyed.kinds import columns_of, kind_of
+from penstock.pipeline.keyed.process import Process
+from tests.pipeline.keyed.processes import PAYMENT, Everything, Fraud
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+OUTPUTS = {"": PAYMENT, "rung": "card STRING, told STRING, at TIMESTAMP"}
+FAR = 10**9
+
+
+def micros(second: float) -> int:
+    return int((BEGIN + timedelta(seconds=second)).timestamp() * 1_000_000)
+
+
+def payment(second: float, amount: float) -> tuple[int, str]:
+    row = {"card": "a", "amount": amount, "at": (BEGIN + timedelta(seconds=second)).isoformat()}
+    return micros(second), json.dumps(row)
+
+
+def given_out(made: type, batches: list[tuple[list[tuple[int, str]], float]]) -> list[tuple[str, str]]:
+    """What a process gives for batches, each with the time up to which everything is known after it."""
+    process = Process(made, columns_of(PAYMENT), OUTPUTS, ordered=True)
+    text: str | None = None
+    waiting: list[tuple[int, str]] = []
+    given: list[tuple[str, str]] = []
+    for rows, until in batches:
+        turn = process.turn("a", text, waiting, rows, micros(until))
+        text, waiting = turn.text, turn.waiting
+        given += turn.given
+    assert not waiting
+    return given
+
+
+def test_a_large_payment_after_a_small_one_within_a_minute() -> None:
+    rows = [payment(0, 0.5), payment(59, 20_000), payment(100, 0.5), payment(161, 20_000), payment(200, 20_000)]
+    (found,) = given_out(Fraud, [(rows, FAR)])
+    assert json.loads(found[1]) == {"card": "a", "amount": 20000.0, "at": "2026-01-01T00:00:59.000000Z"}
+
+
+def test_a_row_at_the_time_of_a_timer_comes_before_it() -> None:
+    assert len(given_out(Fraud, [([payment(0, 0.5), payment(60, 20_000)], FAR)])) == 1
+    assert len(given_out(Fraud, [([payment(0, 0.5), payment(60.000001, 20_000)], FAR)])) == 0
+
+
+AMOUNTS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 5)), min_size=1, max_size=25)
+
+
+@settings(max_examples=200, deadline=None)
+@given(AMOUNTS, st.randoms(use_true_random=False))
+def test_batches_and_order_change_nothing(rows: list[tuple[int, int]], chance: Any) -> None:
+    every = sorted(payment(second, amount) for second, amount in rows)
+    wanted = given_out(Everything, [(every, FAR)])
+    left, batches, known = list(enumerate(every)), [], -1
+    while left:  # whatever comes has not been declared known before
+        known = min(FAR, known + chance.randrange(30))
+        now = [one for one in left if one[1][0] <= micros(known) or chance.random() < 0.3]
+        chance.shuffle(now)
+        batches.append(([row for _, row in now], known))
+        left = [one for one in left if one not in now]
+    assert given_out(Everything, [*batches, ([], FAR)]) == wanted
+
+
+def test_what_is_forgotten_leaves_nothing() -> None:
+    process = Process(Fraud, columns_of(PAYMENT), OUTPUTS, ordered=True)
+    turn = process.turn("a", None, [], [payment(0, 0.5)], micros(0))
+    assert turn.text is not None
+    assert turn.wakes == micros(60)
+    turn = process.turn("a", turn.text, [], [], micros(60))
+    assert (turn.text, turn.wakes, turn.given) == (None, None, [])
+
+
+@pytest.mark.parametrize(
+    ("ddl", "value"),
+    [
+        ("BOOLEAN", True),
+        ("LONG", 1 << 62),
+        ("DOUBLE", 0.1),
+        ("STRING", "ü\n"),
+        ("DECIMAL(20, 4)", Decimal("12345678901234.5678")),
+        ("TIMESTAMP", datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)),
+        ("DATE", datetime(2026, 1, 2, tzinfo=UTC).date()),
+        ("BINARY", b"\x00\xff"),
+        ("ARRAY<STRUCT<a: INT, b: ARRAY<DATE>>>", [{"a": 1, "b": [datetime(2026, 1, 2, tzinfo=UTC).date(), None]}]),
+        ("MAP<LONG, DECIMAL(3,1)>", {5: Decimal("1.5")}),
+        ("MAP<DATE, BOOLEAN>", {datetime(2026, 1, 2, tzinfo=UTC).date(): False}),
+        ("STRUCT<`odd, name`: STRING>", {"odd, name": None}),
+    ],
+)
+def test_values_come_back_as_they_were(ddl: str, value: Any) -> None:
+    kind = kind_of(ddl)
+    assert kind.load(json.loads(json.dumps(kind.dump(value)), parse_float=Decimal)) == value
+
+
+@pytest.mark.parametrize(
+    ("ddl", "value"), [("INT", 1 << 31), ("LONG", True), ("LONG", 1.0), ("DOUBLE", "1"), ("STRING", 1), ("DATE", "x")]
+)
+def test_what_does_not_fit_is_refused(ddl: str, value: Any) -> None:
+    with pytest.raises(TypeError, match="is not a"):
+        kind_of(ddl).dump(value)
+
+
+def test_a_type_that_is_none_is_told_of() -> None:
+    with pytest.raises(DeclarationError, match="'LONGG' does not say types"):
+        kind_of("LONGG")
