@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from penstock.connectors.postgres import Postgres
     from penstock.connectors.protobuf import Protobuf
     from penstock.pipeline.declare import EventTime, Pipeline, ProcessingTime
+    from penstock.pipeline.keyed.pattern import Pattern, begin
     from penstock.pipeline.keyed.states import ListState, MapState, ValueState
     from penstock.pipeline.operators.as_of import as_of
     from penstock.pipeline.operators.count_window import count_window
     from penstock.pipeline.operators.deduplicated import deduplicated
     from penstock.pipeline.operators.folded import folded
     from penstock.pipeline.operators.history_of import history_of
+    from penstock.pipeline.operators.matches import matches
     from penstock.pipeline.operators.rows_of import rows_of
     from penstock.pipeline.operators.top import top
     from penstock.settings import Secret
@@ -47,6 +49,7 @@ _HOMES = {
     "JsonSchema": "penstock.connectors.json_schema",
     "ListState": "penstock.pipeline.keyed.states",
     "MapState": "penstock.pipeline.keyed.states",
+    "Pattern": "penstock.pipeline.keyed.pattern",
     "Pipeline": "penstock.pipeline.declare",
     "ProcessingTime": "penstock.pipeline.declare",
     "Protobuf": "penstock.connectors.protobuf",
@@ -54,11 +57,13 @@ _HOMES = {
     "Secret": "penstock.settings",
     "ValueState": "penstock.pipeline.keyed.states",
     "as_of": "penstock.pipeline.operators.as_of",
+    "begin": "penstock.pipeline.keyed.pattern",
     "capture": "penstock.cdc.capture",
     "count_window": "penstock.pipeline.operators.count_window",
     "deduplicated": "penstock.pipeline.operators.deduplicated",
     "folded": "penstock.pipeline.operators.folded",
     "history_of": "penstock.pipeline.operators.history_of",
+    "matches": "penstock.pipeline.operators.matches",
     "rows_of": "penstock.pipeline.operators.rows_of",
     "top": "penstock.pipeline.operators.top",
 }
@@ -82,6 +87,7 @@ __all__ = [
     "MapState",
     "Memory",
     "OpenSearch",
+    "Pattern",
     "Pipeline",
     "Postgres",
     "ProcessingTime",
@@ -91,11 +97,13 @@ __all__ = [
     "ValueState",
     "__version__",
     "as_of",
+    "begin",
     "capture",
     "count_window",
     "deduplicated",
     "folded",
     "history_of",
+    "matches",
     "rows_of",
     "top",
 ]

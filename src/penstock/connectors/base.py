@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
     from penstock.connectors.writing import MarkedWriter, Opening, Writer
+    from penstock.registry.contract import Rule
     from penstock.settings import Settings
 
 __all__ = [
@@ -107,6 +108,10 @@ class SourceConnector(Connector):
 
     def rules(self, context: Context, rows: DataFrame) -> list[tuple[str, Column, Column]]:
         """What its rows must be by their contract: a rule's name, whether a row breaks it, what to say."""
+        return []
+
+    def unique(self, context: Context) -> list[Rule]:
+        """What must be unique within a time by the contract of its rows."""
         return []
 
     def freshness(self) -> list[Column]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from penstock.connectors.base import Context
+    from penstock.registry.contract import Rule
 
 __all__ = ["Csv", "Format", "Json", "PlainFormat", "Raw", "Reading", "Topical", "Writing"]
 
@@ -84,6 +85,10 @@ class Format(ABC):
 
     def rules(self, context: Context, source: Topical, rows: DataFrame) -> list[tuple[str, Column, Column]]:
         """What rows of a source must be: a rule's name, whether a row breaks it, what to say."""
+        return []
+
+    def unique(self, context: Context, source: Topical) -> list[Rule]:
+        """What must be unique within a time among the rows of a source."""
         return []
 
     def checked(self, context: Context, topic: str, rows: DataFrame) -> Column:

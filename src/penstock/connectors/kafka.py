@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
     from penstock.connectors.writing import Opening
+    from penstock.registry.contract import Rule
 
 __all__ = ["Kafka", "reading_options", "writing_options"]
 
@@ -157,6 +158,10 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
     def rules(self, context: Context, rows: DataFrame) -> list[tuple[str, Column, Column]]:
         """The contract that its format knows of."""
         return self.format.rules(context, self, rows)
+
+    def unique(self, context: Context) -> list[Rule]:
+        """What must be unique by the contract that its format knows of."""
+        return self.format.unique(context, self)
 
     def recognises(self, told: Mapping[str, Any]) -> bool:
         """Kafka's offsets name their topics."""

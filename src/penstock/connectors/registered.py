@@ -17,7 +17,7 @@ from penstock.connectors.schema_ids import SchemaIds, known_ids
 from penstock.errors import DeclarationError, TransientError
 from penstock.registry.client import Registry, project_registry
 from penstock.registry.compatibility import can_read
-from penstock.registry.contract import Contract, contract_of, read_contract
+from penstock.registry.contract import UNIQUE, Contract, Rule, contract_of, read_contract
 from penstock.registry.evolution import refuse_breaks
 from penstock.registry.schema import KINDS, Schema, read_schema, reference
 from penstock.registry.subjects import STRATEGIES, subject_of
@@ -78,6 +78,10 @@ class RegistryFormat(Format):
     def rules(self, context: Context, source: Topical, rows: DataFrame) -> list[tuple[str, Column, Column]]:
         """The contract beside the schema, frozen in `schemas/` with it."""
         return contract_rules(self.contract(context, source), rows)
+
+    def unique(self, context: Context, source: Topical) -> list[Rule]:
+        """The rules of uniqueness of the contract."""
+        return [one for one in self.contract(context, source).rules if one.kind == UNIQUE]
 
     def contract(self, context: Context, source: Topical) -> Contract:
         """The rules of the first topic's subject."""

@@ -50,7 +50,9 @@ class Build:
                     made[table.name] = table.connector.table(self.context)
         for source in self.graph.sources:
             if source.name in names:
-                made[source.name] = self._source(source, observe, ticks)
+                made[source.name] = rows = self._source(source, observe, ticks)
+                if ORIGIN in rows.columns:
+                    made[source.name], made[source.name + ORIGIN] = rows.drop(ORIGIN), rows
         self.add_flows(made, names, observe)
         return made
 
@@ -84,7 +86,8 @@ class Build:
             rows = observe(rows, source.name, [F.count_if(bad).alias("dead")])
             if fresh := source.connector.freshness():
                 rows = rows.observe(f"{FRESHNESS}{source.name}", *fresh)
-            rows = rows.filter(~bad).drop(BAD, ORIGIN)
+            told = any(flow.with_origin and source.name in flow.inputs for flow in self.graph.flows)
+            rows = rows.filter(~bad).drop(*((BAD,) if told else (BAD, ORIGIN)))
             return rows if time is None else self._timed(rows, source, time, ticks)
 
     def _timed(self, rows: DataFrame, source: Source, time: EventTime, ticks: Ticks | None) -> DataFrame:
@@ -120,7 +123,7 @@ def call(flow: Flow, made: Mapping[str, DataFrame]) -> DataFrame:
     from pyspark.sql import DataFrame
 
     with told_at(flow.place, f"Flow {flow.name!r}", "Correct the function."):
-        rows = flow.function(*(made[name] for name in flow.inputs))
+        rows = flow.function(*(made[name + (ORIGIN if flow.with_origin else "")] for name in flow.inputs))
     if not isinstance(rows, DataFrame):
         raise DeclarationError(
             f"Flow {flow.name!r} gives {type(rows).__name__}, not a DataFrame.",

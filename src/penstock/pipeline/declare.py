@@ -14,6 +14,8 @@ from penstock.errors import DeclarationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from penstock.pipeline.keyed.declared import Declared
+
 __all__ = ["LATE", "EventTime", "Expectation", "Flow", "Pipeline", "Place", "ProcessingTime", "Sink", "Source", "Table"]
 
 LATE = "$late"
@@ -109,6 +111,8 @@ class Flow:
     place: Place = field(compare=False)
     unbounded: bool = False
     returns: str | None = None
+    process: Declared | None = field(default=None, compare=False)
+    with_origin: bool = False  # a flow of ours, which is told where each row of its source came from
 
     def __call__(self, *inputs: Any) -> Any:
         """Call the function itself, as a test would."""
@@ -237,13 +241,13 @@ class Pipeline:
         With `ordered=False` rows are processed as they arrive, without waiting for stragglers; with
         `clock="processing"` time is that of the machine, not that of the rows.
         """
-        from penstock.pipeline.keyed.declared import process_flows
+        from penstock.pipeline.keyed.declared import Declared, process_flows
 
-        place = Place.of_caller()
+        place, keys = Place.of_caller(), (by,) if isinstance(by, str) else tuple(by)
 
         def declare(made: type) -> Flow:
-            how = {"clock": clock, "ordered": ordered, "name": name}
-            flows = process_flows(made, place, by, returns, outputs or {}, **how)  # type: ignore[arg-type]
+            every = {"": returns, **(outputs or {})}
+            flows = process_flows(Declared(made, keys, every, clock, ordered), place, name)
             self.flows += flows
             return flows[0]
 

@@ -152,17 +152,13 @@ class Running:
         self._begun.set()
         self._over.set()  # who waits for a sink that is away need not wait any longer
         deadline = time.monotonic() + _STOP_SECONDS
-        logged = self.context.spark.sparkContext
         for live in self._live.values():
             # A real-time batch lasts long by design: it is cut off, and its rows come again after the next start.
             batch = live.batch
             while not live.query.realtime and live.in_batch and live.batch == batch and time.monotonic() < deadline:
                 time.sleep(0.02)
-            if live.query.realtime:
-                logged.setLogLevel("OFF")  # Spark reports every task that it cuts off as an error
             live.stream.stop()
             live.commit.close()
-            logged.setLogLevel("ERROR")
         self.close()
 
     def abandon(self) -> None:

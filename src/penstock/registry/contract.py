@@ -2,7 +2,7 @@
 
 They are kept in the registry under `<subject>.rules`, so that whoever finds the schema finds them:
 
-    {"rules": {"amount": {"required": true, "at_least": 0}, "state": {"one_of": ["open", "done"]}}}
+    {"rules": {"amount": {"required": true, "at_least": 0}, "order_id": {"unique_within": "1 hour"}}}
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
     from penstock.registry.client import Registry
 
-__all__ = ["Contract", "Rule", "contract_of", "keep_contract", "read_contract", "rules_subject"]
+__all__ = ["UNIQUE", "Contract", "Rule", "contract_of", "keep_contract", "read_contract", "rules_subject"]
 
-_KINDS = ("required", "at_least", "at_most", "pattern", "one_of")
+UNIQUE = "unique_within"
+_KINDS = ("required", "at_least", "at_most", "pattern", "one_of", UNIQUE)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) (second|minute|hour|day)s?")
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _WORD = "x-penstock-rules"
 
 
@@ -44,14 +47,26 @@ class Rule:
             "at_most": f"is at most {self.value}",
             "pattern": f"is like {self.value}",
             "one_of": f"is one of {', '.join(map(str, self.value)) if self.kind == 'one_of' else ''}",
+            UNIQUE: f"is unique within {self.value}",
         }
         return f"{self.field} {said[self.kind]}"
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row keeps it; what is not there is the business of `required` alone."""
+    @property
+    def seconds(self) -> float:
+        """The time within which a value is unique."""
+        found = _DURATION.fullmatch(str(self.value))
+        return float(found[1]) * _SECONDS[found[2]] if found else 0.0
+
+    def value_in(self, row: Mapping[str, Any]) -> Any:
+        """What a row has there."""
         value: Any = row
         for part in self.field.split("."):
             value = value.get(part) if isinstance(value, dict) else None
+        return value
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row by itself keeps it; what is not there is the business of `required` alone."""
+        value = self.value_in(row)
         if value is None:
             return self.kind != "required"
         if self.kind in ("at_least", "at_most"):
@@ -131,6 +146,7 @@ def _check(field: str, kind: str, value: Any, place: str) -> None:
         "at_most": isinstance(value, int | float | str) and not isinstance(value, bool),
         "pattern": isinstance(value, str) and _is_pattern(value),
         "one_of": isinstance(value, list) and len(value) > 0,
+        UNIQUE: isinstance(value, str) and _DURATION.fullmatch(value) is not None,
     }
     if not right[kind]:
         raise _wrong(f"{kind} of {field!r} can't be {value!r}", place)

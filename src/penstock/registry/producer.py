@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -12,7 +13,7 @@ from penstock.broker.producer import Producer
 from penstock.errors import DeclarationError
 from penstock.registry.avro_whole import whole_avro
 from penstock.registry.client import Registry
-from penstock.registry.contract import contract_of
+from penstock.registry.contract import UNIQUE, contract_of
 from penstock.registry.evolution import refuse_breaks
 from penstock.registry.subjects import subject_of
 from penstock.registry.wire import framed
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from penstock.registry.contract import Rule
     from penstock.registry.schema import Schema
     from penstock.settings import Settings
 
@@ -47,6 +49,7 @@ class SchemaProducer:
                 refuse_breaks(registry, name, schema)
                 self._id = registry.register(name, schema)
             self._contract = contract_of(registry, name)
+            self._seen = [(one, Seen(one.seconds)) for one in self._contract.rules if one.kind == UNIQUE]
             self._encode = _encoder(registry.whole(schema))
         self._topic = topic
         self._producer = Producer(settings.kafka)
@@ -63,12 +66,39 @@ class SchemaProducer:
         """Send a row; one that is not of the schema, or breaks a rule of the contract, is refused here."""
         rule = self._contract.broken(row)
         if rule is not None:
-            raise DeclarationError(
-                f"A row for {self._topic} breaks its contract: {rule.name} does not hold of {dict(row)!r:.200}.",
-                code="contract-broken",
-                remedy="Correct the row, or the rules of the contract.",
-            )
+            raise self._broken(rule, row)
+        for one, seen in self._seen:
+            if seen.before(one.value_in(row)):
+                raise self._broken(one, row)
         self._producer.send(self._topic, framed(self._id, self._encode(row)), key)
+
+    def _broken(self, rule: Rule, row: Mapping[str, Any]) -> DeclarationError:
+        return DeclarationError(
+            f"A row for {self._topic} breaks its contract: {rule.name} does not hold of {dict(row)!r:.200}.",
+            code="contract-broken",
+            remedy="Correct the row, or the rules of the contract.",
+        )
+
+
+class Seen:
+    """The values that were there within a time, by the clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._first: dict[str, float] = {}
+
+    def before(self, value: Any) -> bool:
+        """Whether a value was there already; from now on it was."""
+        now = time.monotonic()
+        while self._first and now - next(iter(self._first.values())) >= self._seconds:
+            del self._first[next(iter(self._first))]
+        if value is None:
+            return False
+        told = repr(value)
+        if told in self._first:
+            return True
+        self._first[told] = now
+        return False
 
 
 def _encoder(schema: Schema) -> Callable[[Mapping[str, Any]], bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from penstock.pipeline.session import open_session
 from penstock.settings import load
 from penstock.testing.connectors import GivenRows, KeptRows, given_rows, plain
 from penstock.testing.marks import CRASH, END, PAUSE, Mark
+from penstock.testing.moments import DAY, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Trial"]
 
-_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 _FAR = timedelta(days=3650)
 
 
@@ -69,7 +69,7 @@ class Trial:
         """Give rows to a source or table; those of a source without an event time get the time `at`."""
         connector = self._known(source)
         time = self._times.get(source)
-        stamp = {time: _moment(at).isoformat()} if at is not None and time else {}
+        stamp = {time: moment(at).isoformat()} if at is not None and time else {}
         batch: list[dict[str, Any]] = []
         for item in (*rows, PAUSE):
             if not isinstance(item, Mark):
@@ -88,13 +88,13 @@ class Trial:
 
     def advance(self, to: str | datetime) -> Self:
         """Move event time of every source without giving a row."""
-        self._begun().tick(_moment(to))
+        self._begun().tick(moment(to))
         self._process()
         return self
 
     def end(self) -> Self:
         """Move event time past everything, so that all windows close."""
-        return self.advance(_DAY + _FAR)
+        return self.advance(DAY + _FAR)
 
     def crash(self) -> Self:
         """Lose everything but the checkpoint, and start again."""
@@ -218,13 +218,3 @@ def _session() -> SparkSession:
     store = JarStore()
     store.ensure(["spark"], Silent())
     return open_session("trial", store.paths("spark"), classes=store.classes)
-
-
-def _moment(when: str | datetime) -> datetime:
-    """`10:00` on the day of the trial, or a whole ISO time."""
-    if isinstance(when, datetime):
-        return when
-    if len(when) <= 8:
-        return datetime.combine(_DAY, datetime.strptime(when, "%H:%M" if len(when) == 5 else "%H:%M:%S").time(), UTC)
-    made = datetime.fromisoformat(when)
-    return made if made.tzinfo else made.replace(tzinfo=UTC)

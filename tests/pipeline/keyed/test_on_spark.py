@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from tests.pipeline.keyed.processes import PAYMENT, Everything, Fraud
 from tests.pipeline.keyed.test_process import BEGIN, FAR, given_out, payment
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def row(second: float, amount: float, card: str = "a") -> dict[str, Any]:
@@ -50,5 +51,44 @@ def test_states_timers_and_outputs_equal_those_without_spark(spark: SparkSession
         trial.end()
         found = {"": trial.rows("totals"), "rung": trial.rows("rung")}
     wanted = given_out(Everything, [([payment(*one) for one in rows], FAR)])
-    assert len(found[""]) == len(rows)
-    assert len(wanted) == len(found[""]) + len(found["rung"])
+    for name in ("", "rung"):
+        told = [json.loads(text) for output, text in wanted if output == name]
+        shown = [
+            {**one, "at": one["at"].isoformat(timespec="microseconds").replace("+00:00", "Z")} for one in found[name]
+        ]
+        assert sorted(map(str, shown)) == sorted(map(str, told))
+
+
+def test_three_failed_payments_within_five_minutes(spark: SparkSession) -> None:
+    made = pipeline()
+    failed = ps.begin("failed", "amount < 0").times(3).within("5 minutes").skip("past")
+
+    @made.flow
+    def alerts(payments: DataFrame) -> DataFrame:
+        return ps.matches(payments, failed, by="card")
+
+    made.sink(alerts, ps.Kafka("alerts"))
+    with Trial(made, spark) as trial:
+        trial.given("payments", [row(0, -1), row(100, -2), row(50, 5), PAUSE, row(310, -3), row(299, -4, "b"), CRASH])
+        trial.given("payments", [row(320, -5), row(312, -6), row(320, 7, "b"), END])
+        (found,) = trial.rows("alerts")
+    assert [one["amount"] for one in found["failed"]] == [-2, -3, -6]
+    assert (found["card"], found["end"] - found["start"]) == ("a", timedelta(seconds=212))
+
+
+def test_a_cart_that_is_left_alone_for_half_an_hour(spark: SparkSession) -> None:
+    made = pipeline()
+    left = ps.begin("filled", "amount > 0").not_followed_by(lambda one: one["amount"] == 0).within("30 minutes")
+
+    @made.flow
+    def abandoned(payments: DataFrame) -> DataFrame:
+        return ps.matches(payments, left.skip("past"), by=["card"])
+
+    made.sink(abandoned, ps.Kafka("abandoned"))
+    with Trial(made, spark) as trial:
+        trial.given("payments", [row(0, 5.5), row(60, 0), row(0, 6.5, "b"), row(1700, 7.5, "c"), row(1800, 0, "b")])
+        trial.advance("00:31")
+        trial.expect("abandoned", [{"card": "b"}])
+        assert trial.rows("abandoned")[0]["filled"]["amount"] == 6.5
+        trial.end()
+        trial.expect("abandoned", [{"card": "b"}, {"card": "c"}])

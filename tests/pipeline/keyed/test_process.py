@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import penstock as ps
 from penstock.errors import DeclarationError
 from penstock.pipeline.keyed.kinds import columns_of, kind_of
 from penstock.pipeline.keyed.process import Process
+from penstock.testing import ProcessTrial
 from tests.pipeline.keyed.processes import PAYMENT, Everything, Fraud
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,7 +34,7 @@ def payment(second: float, amount: float) -> tuple[int, str]:
 
 def given_out(made: type, batches: list[tuple[list[tuple[int, str]], float]]) -> list[tuple[str, str]]:
     """What a process gives for batches, each with the time up to which everything is known after it."""
-    process = Process(made, columns_of(PAYMENT), OUTPUTS, ordered=True)
+    process = Process(made, columns_of(PAYMENT).reader(), OUTPUTS)
     text: str | None = None
     waiting: list[tuple[int, str]] = []
     given: list[tuple[str, str]] = []
@@ -74,7 +76,7 @@ def test_batches_and_order_change_nothing(rows: list[tuple[int, int]], chance: A
 
 
 def test_what_is_forgotten_leaves_nothing() -> None:
-    process = Process(Fraud, columns_of(PAYMENT), OUTPUTS, ordered=True)
+    process = Process(Fraud, columns_of(PAYMENT).reader(), OUTPUTS)
     turn = process.turn("a", None, [], [payment(0, 0.5)], micros(0))
     assert turn.text is not None
     assert turn.wakes == micros(60)
@@ -115,3 +117,18 @@ def test_what_does_not_fit_is_refused(ddl: str, value: Any) -> None:
 def test_a_type_that_is_none_is_told_of() -> None:
     with pytest.raises(DeclarationError, match="'LONGG' does not say types"):
         kind_of("LONGG")
+
+
+def test_a_trial_without_spark() -> None:
+    made = ps.Pipeline("payments")
+    fraud = made.keyed(by="card", returns="card STRING, amount DOUBLE", name="fraud")(Fraud)
+    trial = ProcessTrial(fraud)
+    trial.given({"card": "a", "amount": 0.5}, {"card": "b", "amount": 0.5}, at="10:00")
+    trial.given({"card": "b", "amount": 20_000.0}, at="10:01:01").given(
+        {"card": "a", "amount": 20_000.0}, at="10:00:59"
+    )
+    trial.advance("10:00:30")
+    assert trial.state("b") == {"small": True}
+    assert trial.timers("b") == {"timer": datetime(2026, 1, 1, 10, 1, tzinfo=UTC)}
+    assert trial.end().rows() == [{"card": "a", "amount": 20_000.0}]
+    assert trial.state("b") == {}

@@ -23,5 +23,7 @@ def compile_graph(graph: Graph, context: Context) -> Plan:
     """The second half, which needs Spark."""
     from penstock.pipeline.compile.analyse import analyse
     from penstock.pipeline.compile.cut import cut
+    from penstock.pipeline.compile.unique import with_uniqueness
 
+    graph = with_uniqueness(graph, context)
     return cut(graph, analyse(graph, context), context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,51 +13,51 @@ from penstock.pipeline.keyed.kinds import columns_of
 from penstock.pipeline.keyed.process import MAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from penstock.pipeline.declare import Place
 
-__all__ = ["process_flows"]
+__all__ = ["Declared", "process_flows"]
 
 _CLOCKS = ("event", "processing")
 _ALL = "__outputs"
 
 
-def process_flows(
-    made: type,
-    place: Place,
-    by: str | Sequence[str],
-    returns: str,
-    outputs: Mapping[str, str],
-    *,
-    clock: str,
-    ordered: bool,
-    name: str | None,
-) -> list[Flow]:
+@dataclass(frozen=True)
+class Declared:
+    """A class with its keys, its outputs (the main one is ""), and its time."""
+
+    made: type
+    by: tuple[str, ...]
+    outputs: Mapping[str, str]
+    clock: str = "event"
+    ordered: bool = True
+
+
+def process_flows(declared: Declared, place: Place, name: str | None) -> list[Flow]:
     """The flows of a process, its own first; with several outputs also the one that all are taken from."""
-    keys = (by,) if isinstance(by, str) else tuple(by)
-    name = name or made.__name__
-    every = {MAIN: returns, **outputs}
-    given = _input(made, place)
-    if clock not in _CLOCKS:
-        raise _wrong(place, f"clock={clock!r} is not known.", f"Write one of {', '.join(_CLOCKS)}.")
-    for ddl in every.values():
+    name = name or declared.made.__name__
+    given = _input(declared.made, place)
+    if declared.clock not in _CLOCKS:
+        raise _wrong(place, f"clock={declared.clock!r} is not known.", f"Write one of {', '.join(_CLOCKS)}.")
+    for ddl in declared.outputs.values():
         columns_of(ddl)
-    how: dict[str, Any] = {"expectations": (), "emit": "final", "place": place}
-    whole = partial(_processed, made, keys, every, clock, ordered)
-    if not outputs:
-        return [Flow(name=name, function=partial(_only, whole, returns), inputs=(given,), **how)]
+    how: dict[str, Any] = {"expectations": (), "emit": "final", "place": place, "process": declared}
+    whole = partial(_processed, declared)
+    if len(declared.outputs) == 1:
+        only = partial(_only, whole, declared.outputs[MAIN])
+        return [Flow(name=name, function=only, inputs=(given,), **how)]
     flows = [
         Flow(name=one or name, function=partial(_output, one, ddl), inputs=(f"{name}{_ALL}",), **how)
-        for one, ddl in every.items()
+        for one, ddl in declared.outputs.items()
     ]
     return [*flows, Flow(name=f"{name}{_ALL}", function=whole, inputs=(given,), **how)]
 
 
-def _processed(made: type, by: Sequence[str], outputs: Mapping[str, str], clock: str, ordered: bool, rows: Any) -> Any:
+def _processed(declared: Declared, rows: Any) -> Any:
     from penstock.pipeline.keyed.on_spark import processed
 
-    return processed(rows, made, by, outputs, clock=clock, ordered=ordered)
+    return processed(rows, declared)
 
 
 def _output(name: str, columns: str, rows: Any) -> Any:

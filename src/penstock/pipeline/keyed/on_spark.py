@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -14,62 +15,80 @@ from penstock.pipeline.keyed.process import Process
 from penstock.pipeline.operators.event_time import event_time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-    from penstock.pipeline.keyed.process import Turn, Waiting
+    from penstock.pipeline.keyed.declared import Declared
+    from penstock.pipeline.keyed.process import Turn, Turns, Waiting
 
-__all__ = ["OUTPUT", "given_out", "processed"]
+__all__ = ["OUTPUT", "ROW", "given_out", "processed", "row_columns", "row_reader", "turns", "whole_row"]
 
 OUTPUT = "__output"
 _MICROS = "__micros"
-_ROW = "__row"
+ROW = "__row"
 _STATE = "memory STRING, waiting STRING, wakes BIGINT"
 _WHOLE = {**EXACT, "ignoreNullFields": "false"}
 
 
-def processed(
-    rows: DataFrame, made: type, by: Sequence[str], outputs: Mapping[str, str], *, clock: str, ordered: bool
-) -> DataFrame:
+def processed(rows: DataFrame, declared: Declared) -> DataFrame:
     """What a process gives out for rows: the name of the output, and the row as text."""
-    at = F.unix_micros(F.col(event_time_of(rows, "keyed"))) if clock == "event" else F.lit(0)
-    time = [F.col(event_time_of(rows, "keyed"))] if clock == "event" else []
-    columns = ", ".join(f"`{one.name.replace('`', '``')}` {one.dataType.simpleString()}" for one in rows.schema.fields)
-    # Through Python and its state a row is text, so that every type comes back as it was.
-    texts = rows.select(
-        *quoted(by), at.alias(_MICROS), F.to_json(F.struct(*quoted(rows.columns)), _WHOLE).alias(_ROW), *time
-    )
+    make = partial(_process, declared, row_columns(rows))
+    return turns(rows, whole_row(rows), declared.by, make, clock=declared.clock)
+
+
+def turns(rows: DataFrame, text: Column, by: Sequence[str], make: Callable[[], Turns], *, clock: str) -> DataFrame:
+    """What is given out for rows, each told as a text."""
+    name = event_time_of(rows, "keyed") if clock == "event" else None
+    at, time = (F.unix_micros(F.col(name)), [F.col(name)]) if name else (F.lit(0), [])
+    texts = rows.select(*quoted(by), at.alias(_MICROS), text.alias(ROW), *time)
     return texts.groupBy(*quoted(by)).transformWithStateInPandas(
-        statefulProcessor=_OnSpark(made, columns, dict(outputs), by_time=clock == "event", ordered=ordered),
-        outputStructType=f"{OUTPUT} STRING, {_ROW} STRING",
+        statefulProcessor=_OnSpark(make, by_time=clock == "event"),
+        outputStructType=f"{OUTPUT} STRING, {ROW} STRING",
         outputMode="Append",
         timeMode="EventTime" if clock == "event" else "ProcessingTime",
     )
 
 
+def whole_row(rows: DataFrame) -> Column:
+    """A row as text: through Python and its state it comes back as it was, whatever its types."""
+    return F.to_json(F.struct(*quoted(rows.columns)), _WHOLE)
+
+
+def row_columns(rows: DataFrame) -> str:
+    """The columns of rows as the fields of a STRUCT."""
+    return ", ".join(f"`{one.name.replace('`', '``')}`: {one.dataType.simpleString()}" for one in rows.schema.fields)
+
+
+def _process(declared: Declared, columns: str) -> Turns:
+    ordered = declared.ordered and declared.clock == "event"
+    return Process(declared.made, row_reader(columns), declared.outputs, ordered=ordered)
+
+
+def row_reader(columns: str) -> Callable[[str], dict[str, Any]]:
+    """From the text of a row to the row, by its columns."""
+    kind = kind_of(f"STRUCT<{columns}>")
+    assert isinstance(kind, Struct)
+    return kind.reader()
+
+
 def given_out(rows: DataFrame, name: str, columns: str) -> DataFrame:
     """The rows of one output, with its columns."""
-    parsed = F.from_json(_ROW, columns, EXACT).alias("row")
+    parsed = F.from_json(ROW, columns, EXACT).alias("row")
     return rows.filter(F.col(OUTPUT) == name).select(parsed).select("row.*")
 
 
 class _OnSpark(StatefulProcessor):
     """Hands each key with its state to the process."""
 
-    def __init__(self, made: type, columns: str, outputs: dict[str, str], *, by_time: bool, ordered: bool) -> None:
-        self._made = made
-        self._columns = columns
-        self._outputs = outputs
+    def __init__(self, make: Callable[[], Turns], *, by_time: bool) -> None:
+        self._make = make
         self._by_time = by_time
-        self._ordered = ordered
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
-        columns = kind_of(f"STRUCT<{self._columns.replace('` ', '`: ')}>")
-        assert isinstance(columns, Struct)
-        self._process = Process(self._made, columns, self._outputs, ordered=self._ordered and self._by_time)
+        self._turns = self._make()
         self._handle = handle
         self._state = handle.getValueState("key", _STATE)
 
@@ -102,7 +121,7 @@ class _OnSpark(StatefulProcessor):
         memory, waiting, wakes = self._state.get() or (None, None, None)
         if not self._by_time:
             rows = [(time * 1000, text) for _, text in rows]
-        turn = self._process.turn(key[0] if len(key) == 1 else key, memory, _lines(waiting), rows, time * 1000)
+        turn = self._turns.turn(key[0] if len(key) == 1 else key, memory, _lines(waiting), rows, time * 1000)
         self._wake(turn, wakes, rang)
         if turn.text is None and not turn.waiting:
             if memory is not None or waiting is not None:
@@ -110,7 +129,7 @@ class _OnSpark(StatefulProcessor):
         else:
             self._state.update((turn.text, _text(turn.waiting), turn.wakes))
         if turn.given:
-            yield pd.DataFrame(turn.given, columns=[OUTPUT, _ROW])
+            yield pd.DataFrame(turn.given, columns=[OUTPUT, ROW])
 
     def _wake(self, turn: Turn, before: int | None, rang: int | None) -> None:
         """One timer of Spark for each key: at what is due next."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.pipeline.durations import seconds
-from penstock.pipeline.keyed.kinds import Struct, columns_of
+from penstock.pipeline.keyed.kinds import columns_of
 from penstock.pipeline.keyed.memory import Memory
 from penstock.pipeline.keyed.states import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-__all__ = ["MAIN", "Now", "Process", "Turn"]
+    from penstock.pipeline.keyed.kinds import Struct
+
+__all__ = ["MAIN", "Now", "Process", "Turn", "Turns"]
 
 MAIN = ""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -61,24 +63,33 @@ class Now:
 
 
 class Turn:
-    """What a turn of one key leaves: its memory and waiting rows, when to wake it, and what it gave."""
+    """What a turn of one key leaves: its memory and waiting rows, what it gave, and when to wake it."""
 
-    def __init__(self, memory: Memory, waiting: Waiting, given: list[tuple[str, str]]) -> None:
-        self.text = memory.text()
+    def __init__(self, text: str | None, waiting: Waiting, given: list[tuple[str, str]], wakes: int | None) -> None:
+        self.text = text
         self.waiting = waiting
         self.given = given
-        times = [one for one in (memory.wakes(), waiting[0][0] if waiting else None) if one is not None]
+        times = [one for one in (wakes, waiting[0][0] if waiting else None) if one is not None]
         self.wakes = min(times) if times else None
 
 
-class Process:
-    """A user's class, with what Spark or a test needs to run it."""
+class Turns(Protocol):
+    """Something that keeps a text for each key, and takes its turns."""
 
-    def __init__(self, made: type, columns: Struct, outputs: Mapping[str, str], *, ordered: bool) -> None:
+    def turn(self, key: Any, text: str | None, waiting: Waiting, rows: Waiting, time: int) -> Turn:
+        """Let a key process its rows up to a time, microseconds like all; the rest waits."""
+
+
+class Process:
+    """A user's class, with what Spark or a test needs to run it; `read` makes a row of its text."""
+
+    def __init__(
+        self, made: type, read: Callable[[str], Row], outputs: Mapping[str, str], *, ordered: bool = True
+    ) -> None:
         self._user: Any = made()
         self._states = [one for one in _members(made) if isinstance(one, State)]
         self._kinds = {one.name: one.kind for one in self._states}
-        self._read = columns.reader()
+        self._read = read
         self._ordered = ordered
         self._now = Now({name: columns_of(ddl) for name, ddl in outputs.items()})
 
@@ -101,16 +112,7 @@ class Process:
                 self._user.on_event(self._read(row), self._now)
         self._ring(memory, time, before=False)
         memory.forget_expired(time)
-        return Turn(memory, left, self._now.given)
-
-    def initial(self, key: Any, rows: Sequence[Row], time: int) -> Turn:
-        """Let a key take what was known before the first row."""
-        memory = Memory(self._kinds)
-        self._begin(key, memory)
-        memory.now = time
-        for row in rows:
-            self._user.on_initial(row, self._now)
-        return Turn(memory, [], self._now.given)
+        return Turn(memory.text(), left, self._now.given, memory.wakes())
 
     def _begin(self, key: Any, memory: Memory) -> None:
         self._now.key = key
