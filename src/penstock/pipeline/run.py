@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import MessageSink
-from penstock.errors import CommitUnknownError, PenstockError, TransientError
+from penstock.errors import CommitUnknownError, DeclarationError, PenstockError, TransientError
 from penstock.pipeline import progress
 from penstock.pipeline.build import Build
 from penstock.pipeline.captured import Captured
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from penstock.connectors.base import Context
     from penstock.pipeline.learn import Learnt
-    from penstock.pipeline.plan import Plan, Query
+    from penstock.pipeline.plan import Graph, Plan, Query
 
-__all__ = ["Running", "start"]
+__all__ = ["Running", "refuse_clock", "start"]
 
 _TRIES = 5
 _STOP_SECONDS = 60.0
@@ -325,8 +325,22 @@ def start(
     adopt: bool = False,
 ) -> Running:
     """Start the queries of a plan; with `until_caught_up` they end when they have read what is there now."""
+    if until_caught_up:
+        refuse_clock(plan.graph, "A run until it has caught up")
     trigger: dict[str, Any] = {"availableNow": True} if until_caught_up else {"processingTime": every or "0 seconds"}
     return Running(plan, context, trigger, keep_state=keep_state, adopt=adopt).begin()
+
+
+def refuse_clock(graph: Graph, what: str) -> None:
+    """Refuse a process that goes by the clock where the end is when nothing is left to do: it never comes."""
+    for flow in graph.flows:
+        if flow.process is not None and flow.process.clock == "processing":
+            raise DeclarationError(
+                f"{what} would never end: {flow.name!r} goes by the clock, not by the time of its rows.",
+                code="clock-endless",
+                place=str(flow.place),
+                remedy="Run it until you stop it; test it with penstock.testing.ProcessTrial.",
+            )
 
 
 def _listener(running: Running) -> Any:

@@ -16,7 +16,7 @@ from penstock.pipeline.compile import compile_graph, declared
 from penstock.pipeline.dead_letters import DeadLetters
 from penstock.pipeline.declare import LATE
 from penstock.pipeline.replay import SAID
-from penstock.pipeline.run import Running
+from penstock.pipeline.run import Running, refuse_clock
 from penstock.pipeline.session import open_session
 from penstock.settings import load
 from penstock.testing.connectors import GivenRows, KeptRows, given_rows, plain
@@ -57,7 +57,9 @@ class Trial:
         self._dead: dict[tuple[str, int], list[dict[str, Any]]] = {}
         self._running: Running | None = None
         try:
-            graph = self._on_memory(declared(pipeline))
+            graph = declared(pipeline)
+            refuse_clock(graph, "A trial")
+            graph = self._on_memory(graph)
             plan = compile_graph(graph, self._context)
         except BaseException:
             self._folder.cleanup()

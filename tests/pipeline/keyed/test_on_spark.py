@@ -4,25 +4,40 @@ from __future__ import annotations
 
 import json
 import random
+import uuid
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import penstock as ps
+from penstock.broker import Producer, read
+from penstock.errors import DeclarationError
+from penstock.pipeline.compile import compile_pipeline
+from penstock.pipeline.run import start
 from penstock.testing import CRASH, END, PAUSE, Trial
+from tests.conftest import wait_until
 from tests.pipeline.keyed.processes import PAYMENT, Everything, Fraud
 from tests.pipeline.keyed.test_process import BEGIN, FAR, given_out, payment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.connectors.base import Context
+    from penstock.pipeline.keyed.process import Now
+    from penstock.settings import Kafka
 
 
 def row(second: float, amount: float, card: str = "a") -> dict[str, Any]:
     return {"card": card, "amount": amount, "at": (BEGIN + timedelta(seconds=second)).isoformat()}
 
 
-def pipeline(delay: str = "10 seconds") -> ps.Pipeline:
+def pipeline(late: str = "drop") -> ps.Pipeline:
     made = ps.Pipeline("payments")
-    made.source("payments", ps.Kafka("payments", format=ps.Json(PAYMENT)), time=ps.EventTime("at", delay=delay))
+    time = ps.EventTime("at", delay="10 seconds", late=late)
+    made.source("payments", ps.Kafka("payments", format=ps.Json(PAYMENT)), time=time)
     return made
 
 
@@ -33,6 +48,16 @@ def test_the_fraud_detector(spark: SparkSession) -> None:
         trial.given("payments", [row(0, 0.5), row(0, 0.5, "b"), PAUSE, row(59, 20_000), row(61, 20_000, "b"), CRASH])
         trial.given("payments", [row(70, 0.5, "c"), row(65, 0.5), row(66, 9_000), END])
         trial.expect("fraud", [{"card": "a", "amount": 20000.0}])
+
+
+def test_rows_that_come_too_late_are_kept(spark: SparkSession) -> None:
+    made = pipeline(late="keep")
+    made.sink(made.keyed(by="card", returns=PAYMENT, name="fraud")(Fraud), ps.Kafka("alerts"))
+    made.sink("fraud$late", ps.Kafka("late"))
+    with Trial(made, spark) as trial:
+        trial.given("payments", [row(0, 0.5), PAUSE, row(100, 5.0), PAUSE, row(50, 20_000), row(90.5, 0.5), END])
+        assert [one["amount"] for one in trial.rows("fraud$late")] == [20_000]
+        trial.expect("fraud", [])
 
 
 def test_states_timers_and_outputs_equal_those_without_spark(spark: SparkSession) -> None:
@@ -92,3 +117,37 @@ def test_a_cart_that_is_left_alone_for_half_an_hour(spark: SparkSession) -> None
         assert trial.rows("abandoned")[0]["filled"]["amount"] == 6.5
         trial.end()
         trial.expect("abandoned", [{"card": "b"}, {"card": "c"}])
+
+
+class Reminded:
+    """Says a name again, by the clock."""
+
+    name = ps.ValueState("STRING")
+
+    def on_event(self, names: dict[str, Any], now: Now) -> None:
+        self.name.set(names["name"])
+        now.timer("1 second")
+
+    def on_timer(self, name: str, now: Now) -> None:
+        now.emit({"name": self.name.get()})
+        self.name.clear()
+
+
+def test_a_timer_by_the_clock(context: Context, kafka: Kafka, topic: Callable[..., str]) -> None:
+    source, out = topic("names"), topic("reminded")
+    made = ps.Pipeline(f"names-{uuid.uuid4().hex[:6]}")
+    made.source("names", ps.Kafka(source, format=ps.Json("id LONG, name STRING")))
+    made.sink(made.keyed(by="id", returns="name STRING", clock="processing", name="reminded")(Reminded), ps.Kafka(out))
+    with Producer(kafka) as producer:
+        producer.send(source, {"id": 1, "name": "Ada"})
+        producer.send(source, {"id": None, "name": "nobody"})
+    running = start(compile_pipeline(made, context), context)
+    try:
+        wait_until(lambda: len(list(read(kafka, out))) >= 2, 60, "the timers ring")
+    finally:
+        running.stop()
+    assert sorted(one.json()["name"] for one in read(kafka, out)) == ["Ada", "nobody"]
+    with pytest.raises(DeclarationError, match="goes by the clock"):
+        Trial(made, context.spark)
+    with pytest.raises(DeclarationError, match="would never end"):
+        start(compile_pipeline(made, context), context, until_caught_up=True)

@@ -43,6 +43,7 @@ def process_flows(declared: Declared, place: Place, name: str | None) -> list[Fl
     for ddl in declared.outputs.values():
         columns_of(ddl)
     how: dict[str, Any] = {"expectations": (), "emit": "final", "place": place, "process": declared}
+    how["unbounded"] = declared.clock == "processing"  # no event time could take its state away
     whole = partial(_processed, declared)
     if len(declared.outputs) == 1:
         only = partial(_only, whole, declared.outputs[MAIN])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
 
@@ -28,6 +28,7 @@ __all__ = ["OUTPUT", "ROW", "given_out", "processed", "row_columns", "row_reader
 OUTPUT = "__output"
 _MICROS = "__micros"
 ROW = "__row"
+_OUT = Row(OUTPUT, ROW)
 _STATE = "memory STRING, waiting STRING, wakes BIGINT"
 _WHOLE = {**EXACT, "ignoreNullFields": "false"}
 
@@ -41,9 +42,11 @@ def processed(rows: DataFrame, declared: Declared) -> DataFrame:
 def turns(rows: DataFrame, text: Column, by: Sequence[str], make: Callable[[], Turns], *, clock: str) -> DataFrame:
     """What is given out for rows, each told as a text."""
     name = event_time_of(rows, "keyed") if clock == "event" else None
-    at, time = (F.unix_micros(F.col(name)), [F.col(name)]) if name else (F.lit(0), [])
-    texts = rows.select(*quoted(by), at.alias(_MICROS), text.alias(ROW), *time)
-    return texts.groupBy(*quoted(by)).transformWithStateInPandas(
+    at = F.unix_micros(F.col(name)) if name else F.lit(0)
+    # The mark of the event time goes to the microseconds: a number is cheaper in Python than a time.
+    marked = at.alias(_MICROS, metadata=dict(rows.schema[name].metadata) if name else {})
+    texts = rows.select(*quoted(by), marked, text.alias(ROW))
+    return texts.groupBy(*quoted(by)).transformWithState(
         statefulProcessor=_OnSpark(make, by_time=clock == "event"),
         outputStructType=f"{OUTPUT} STRING, {ROW} STRING",
         outputMode="Append",
@@ -95,28 +98,26 @@ class _OnSpark(StatefulProcessor):
     def handleInputRows(  # noqa: N802
         self,
         key: Any,
-        rows: Iterator[pd.DataFrame],
+        rows: Iterator[Row],
         timerValues: Any,  # noqa: N803
-    ) -> Iterator[pd.DataFrame]:
+    ) -> Iterator[Row]:
         """The rows of a key in a batch."""
-        given: Waiting = []
-        for piece in rows:  # by place: pandas calls columns that begin with _ otherwise
-            given += zip(*(piece.iloc[:, len(key) + at].tolist() for at in (0, 1)), strict=True)
-        return self._turn(key, given, timerValues)
+        at = len(key)
+        return self._turn(key, [(row[at], row[at + 1]) for row in rows], timerValues)
 
     def handleExpiredTimer(  # noqa: N802
         self,
         key: Any,
         timerValues: Any,  # noqa: N803
         expiredTimerInfo: Any,  # noqa: N803
-    ) -> Iterator[pd.DataFrame]:
+    ) -> Iterator[Row]:
         """Something of a key is due."""
         return self._turn(key, [], timerValues, rang=expiredTimerInfo.getExpiryTimeInMs())
 
     def close(self) -> None:
         """Nothing to do."""
 
-    def _turn(self, key: Any, rows: Waiting, timers: Any, rang: int | None = None) -> Iterator[pd.DataFrame]:
+    def _turn(self, key: Any, rows: Waiting, timers: Any, rang: int | None = None) -> Iterator[Row]:
         time = timers.getCurrentWatermarkInMs() if self._by_time else timers.getCurrentProcessingTimeInMs()
         memory, waiting, wakes = self._state.get() or (None, None, None)
         if not self._by_time:
@@ -128,8 +129,7 @@ class _OnSpark(StatefulProcessor):
                 self._state.clear()
         else:
             self._state.update((turn.text, _text(turn.waiting), turn.wakes))
-        if turn.given:
-            yield pd.DataFrame(turn.given, columns=[OUTPUT, ROW])
+        yield from (_OUT(*one) for one in turn.given)
 
     def _wake(self, turn: Turn, before: int | None, rang: int | None) -> None:
         """One timer of Spark for each key: at what is due next."""
