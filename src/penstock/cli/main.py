@@ -22,6 +22,7 @@ _COMMANDS = {
     "rebuild": ("penstock.cli.rebuild:rebuild", "Build a sink anew from the log, beside the old one."),
     "stop": ("penstock.cli.pipelines:stop", "Stop a running pipeline."),
     "list": ("penstock.cli.pipelines:list_pipelines", "The pipelines of this project."),
+    "state": ("penstock.cli.state:state", "What the queries of a pipeline remember: list, show."),
     "up": ("penstock.cli.services:up", "Start local services and what they need."),
     "down": ("penstock.cli.services:down", "Stop all local services of this project."),
     "status": ("penstock.cli.services:status", "What runs where, and what to do about what does not."),

@@ -12,9 +12,10 @@ import pytest
 
 import penstock as ps
 from penstock.broker import Producer, read
-from penstock.errors import DeclarationError
+from penstock.errors import DeclarationError, StateError
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import start
+from penstock.pipeline.state import PipelineState
 from penstock.testing import CRASH, END, PAUSE, Trial
 from tests.conftest import wait_until
 from tests.pipeline.keyed.processes import PAYMENT, Everything, Fraud
@@ -22,11 +23,13 @@ from tests.pipeline.keyed.test_process import BEGIN, FAR, given_out, payment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.connectors.base import Context
     from penstock.pipeline.keyed.process import Now
+    from penstock.pipeline.plan import Plan
     from penstock.settings import Kafka
 
 
@@ -151,3 +154,37 @@ def test_a_timer_by_the_clock(context: Context, kafka: Kafka, topic: Callable[..
         Trial(made, context.spark)
     with pytest.raises(DeclarationError, match="would never end"):
         start(compile_pipeline(made, context), context, until_caught_up=True)
+
+
+class Suspicious(Fraud):
+    """Remembers more."""
+
+    count = ps.ValueState("LONG")
+
+
+def test_other_state_is_refused_before_the_start(context: Context, tmp_path: Path) -> None:
+    def plan(made: type) -> Plan:
+        given = pipeline()
+        given.sink(given.keyed(by="card", returns=PAYMENT, name="fraud")(made), ps.Kafka("alerts"))
+        return compile_pipeline(given, context)
+
+    def matching(condition: str) -> Plan:
+        given = pipeline()
+
+        @given.flow
+        def alerts(payments: DataFrame) -> DataFrame:
+            return ps.matches(payments, ps.begin("one", condition).times(2), by="card")
+
+        given.sink(alerts, ps.Kafka("alerts"))
+        return compile_pipeline(given, context)
+
+    for number, (before, after) in enumerate(
+        [(plan(Fraud), plan(Suspicious)), (matching("amount < 1"), matching("amount < 2"))]
+    ):
+        state = PipelineState(tmp_path, f"payments{number}")
+        (query,) = before.queries
+        state.adopt(before, query, state.owners(before))
+        state.checkpoint(query.name).mkdir(parents=True)
+        state.adopt(before, query, state.owners(before))
+        with pytest.raises(StateError, match="can't go on from its checkpoint"):
+            state.adopt(after, after.queries[0], state.owners(after))

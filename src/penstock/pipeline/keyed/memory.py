@@ -28,8 +28,8 @@ class Memory:
         self.timers: dict[str, int] = {}
         if text:
             told = json.loads(text, parse_float=Decimal)
-            self.states = {name: kinds[name].load(one) for name, one in told[_STATES].items()}
-            self.expires = told.get(_EXPIRES, {})
+            self.states = {name: kinds[name].load(one) for name, one in told[_STATES].items() if name in kinds}
+            self.expires = {name: at for name, at in told.get(_EXPIRES, {}).items() if name in kinds}
             self.timers = told.get(_TIMERS, {})
 
     def text(self) -> str | None:

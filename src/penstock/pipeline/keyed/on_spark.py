@@ -11,7 +11,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from penstock.connectors.base import EXACT, quoted
 from penstock.pipeline.keyed.kinds import Struct, kind_of
-from penstock.pipeline.keyed.process import Process
+from penstock.pipeline.keyed.process import Process, states_of
 from penstock.pipeline.operators.event_time import event_time_of
 
 if TYPE_CHECKING:
@@ -36,11 +36,14 @@ _WHOLE = {**EXACT, "ignoreNullFields": "false"}
 def processed(rows: DataFrame, declared: Declared) -> DataFrame:
     """What a process gives out for rows: the name of the output, and the row as text."""
     make = partial(_process, declared, row_columns(rows))
-    return turns(rows, whole_row(rows), declared.by, make, clock=declared.clock)
+    keeps = ", ".join(one.described() for one in states_of(declared.made)) or "nothing"
+    return turns(rows, whole_row(rows), declared.by, make, keeps, clock=declared.clock)
 
 
-def turns(rows: DataFrame, text: Column, by: Sequence[str], make: Callable[[], Turns], *, clock: str) -> DataFrame:
-    """What is given out for rows, each told as a text."""
+def turns(
+    rows: DataFrame, text: Column, by: Sequence[str], make: Callable[[], Turns], keeps: str, *, clock: str = "event"
+) -> DataFrame:
+    """What is given out for rows, each told as a text; what is kept names a column: so Spark's plan tells of it."""
     name = event_time_of(rows, "keyed") if clock == "event" else None
     at = F.unix_micros(F.col(name)) if name else F.lit(0)
     # The mark of the event time goes to the microseconds: a number is cheaper in Python than a time.
@@ -48,7 +51,7 @@ def turns(rows: DataFrame, text: Column, by: Sequence[str], make: Callable[[], T
     texts = rows.select(*quoted(by), marked, text.alias(ROW))
     return texts.groupBy(*quoted(by)).transformWithState(
         statefulProcessor=_OnSpark(make, by_time=clock == "event"),
-        outputStructType=f"{OUTPUT} STRING, {ROW} STRING",
+        outputStructType=f"{OUTPUT} STRING, {ROW} STRING, `{keeps.replace('`', '``')}` STRING",
         outputMode="Append",
         timeMode="EventTime" if clock == "event" else "ProcessingTime",
     )

@@ -110,6 +110,24 @@ class Pattern:
             raise _wrong("Every step of the pattern is optional.", "Leave optional() out of one.")
         return self
 
+    def described(self) -> str:
+        """The pattern in words: another one can't go on with its attempts."""
+        steps = []
+        for one in self.steps:
+            often = f"{one.least}-{one.most or 'many'}"
+            marks = [one.gap, one.inner, "optional" if one.optional else "", "greedy" if one.greedy else ""]
+            others = [("until", () if one.until is None else (one.until,)), ("never", one.never)]
+            others.append(("not next", one.never_next))
+            also = [f"{word} {self._said(number)}" for word, numbers in others for number in numbers]
+            said = " ".join(filter(None, (*marks, *also)))
+            steps.append(f"{one.name} [{self._said(one.condition)}] {often} {said}")
+        time = f" within {self.micros / 1e6:g} s" if self.micros else ""
+        return f"{' then '.join(steps)}{time}, skip {self.after}"
+
+    def _said(self, number: int) -> str:
+        found = self.conditions[number]
+        return found if isinstance(found, str) else getattr(found, "__qualname__", "a function")
+
     @property
     def strict(self) -> bool:
         """Whether it matters what lies between the events that meet conditions."""

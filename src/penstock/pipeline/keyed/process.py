@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.pipeline.keyed.kinds import Struct
 
-__all__ = ["MAIN", "Now", "Process", "Turn", "Turns"]
+__all__ = ["MAIN", "Now", "Process", "Turn", "Turns", "states_of"]
 
 MAIN = ""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -87,7 +87,7 @@ class Process:
         self, made: type, read: Callable[[str], Row], outputs: Mapping[str, str], *, ordered: bool = True
     ) -> None:
         self._user: Any = made()
-        self._states = [one for one in _members(made) if isinstance(one, State)]
+        self._states = states_of(made)
         self._kinds = {one.name: one.kind for one in self._states}
         self._read = read
         self._ordered = ordered
@@ -127,5 +127,7 @@ class Process:
             self._user.on_timer(name, self._now)
 
 
-def _members(made: type) -> list[Any]:
-    return [value for one in reversed(made.__mro__) for value in vars(one).values()]
+def states_of(made: type) -> list[State]:
+    """The states that a class declares."""
+    every = (value for one in reversed(made.__mro__) for value in vars(one).values())
+    return [one for one in every if isinstance(one, State)]

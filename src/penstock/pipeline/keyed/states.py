@@ -25,12 +25,17 @@ class State(ABC):
     def __init__(self, kind: str, *, ttl: str | None = None) -> None:
         self.place = Place.of_caller()
         self.name = ""
+        self.types = kind
         self.kind = self._made(kind)
         self.ttl = self._micros(ttl)
         self.memory: Memory | None = None
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
+
+    def described(self) -> str:
+        """What is kept, in words."""
+        return f"{self.name} {type(self).__name__.removesuffix('State').lower()} of {self.types}"
 
     @abstractmethod
     def _made(self, kind: str) -> Kind:
