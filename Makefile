@@ -34,7 +34,7 @@ chaos: setup ## the long kills: ten minutes of captured changes, then a hundred 
 	@$(BIN)/python -m tests.guarantees.chaos $(ARGS)
 
 bench: setup ## measure what the project promises, about 50 minutes
-	@for one in platform overhead late latency exactly_once large_batch cdc formats state; do echo "== $$one"; $(BIN)/python bench/$$one.py || exit 1; done
+	@for one in platform overhead late latency exactly_once large_batch cdc formats state many_keys; do echo "== $$one"; $(BIN)/python bench/$$one.py || exit 1; done
 
 clean: ## drop the environment and the caches of the tools (data in .penstock stays)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

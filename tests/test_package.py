@@ -51,6 +51,7 @@ def test_public_names() -> None:
         "matches",
         "rows_of",
         "top",
+        "view",
     ]
     for name in penstock.__all__:
         assert hasattr(penstock, name)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.operators.matches import matches
     from penstock.pipeline.operators.rows_of import rows_of
     from penstock.pipeline.operators.top import top
+    from penstock.pipeline.operators.view import view
     from penstock.settings import Secret
 
 __version__ = "0.1.0"
@@ -66,6 +67,7 @@ _HOMES = {
     "matches": "penstock.pipeline.operators.matches",
     "rows_of": "penstock.pipeline.operators.rows_of",
     "top": "penstock.pipeline.operators.top",
+    "view": "penstock.pipeline.operators.view",
 }
 
 __all__ = [
@@ -106,6 +108,7 @@ __all__ = [
     "matches",
     "rows_of",
     "top",
+    "view",
 ]
 
 

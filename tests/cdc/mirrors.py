@@ -1,4 +1,4 @@
-"""Two tables that change at random, mirrored into every system while all processes are killed in turn."""
+"""Two tables that change at random, mirrored into every system and joined, while all processes are killed in turn."""
 
 from __future__ import annotations
 
@@ -49,6 +49,14 @@ mirror.sink({table}_now, ps.Iceberg("{name}.{table}", key="id"))
 mirror.sink({table}_now, ps.Delta("{name}/{table}", key="id"))
 mirror.sink({table}_now, ps.OpenSearch("{name}-{table}", key="id"))
 """
+JOINED = """
+@mirror.flow(unbounded=True)
+def joined(orders, customers):
+    columns = {{"id": "left.id", "amount": "left.amount", "name": "right.name"}}
+    return ps.view(orders, customers, on={{"customer": "id"}}, how="left", columns=columns)
+
+mirror.sink(joined, ps.Postgres("{name}_copy.joined", key="id", create=True))
+"""
 
 
 class Mirrors:
@@ -63,7 +71,8 @@ class Mirrors:
             captures.create(self.shop.capture)
         self.file = platform.folder / f"{self.name}.py"
         parts = [MIRRORED.format(name=self.name, table=table) for table in TABLES]
-        self.file.write_text("".join([PIPELINE.format(name=self.name), *parts]), encoding="utf-8")
+        parts = [PIPELINE.format(name=self.name), *parts, JOINED.format(name=self.name)]
+        self.file.write_text("".join(parts), encoding="utf-8")
         self.chance = random.Random(seed)
         self.transactions = 0
         self._over = threading.Event()
@@ -115,6 +124,8 @@ class Mirrors:
             for system, read in self.readers().items():
                 for table in TABLES:
                     self._compare(system, table, wanted[table], read)
+            joined = "SELECT o.id, o.amount, c.name FROM orders AS o LEFT JOIN customers AS c ON c.id = o.customer"
+            self._compare("postgres", "joined", set(self.shop.sql(joined)), self._in_postgres)
         finally:
             if self._driver is not None:
                 kill(self._driver)

@@ -1,7 +1,8 @@
 """A pipeline into every exactly-once sink, killed again and again; what is in the sinks afterwards, read by others.
 
 The input is numbered rows. Every sink must have each number once, in the order of its key where there is one, the
-windows must be those of a batch computation, and each dead letter must be there once.
+windows must be those of a batch computation, every timer must have rung once with the state as it was then, and each
+dead letter must be there once.
 """
 
 from __future__ import annotations
@@ -68,6 +69,22 @@ def worked(kept):
 def totals(kept):
     return kept.groupBy(F.window("at", "1 minute")).agg(F.count("*").alias("rows"), F.sum("n").alias("sum"))
 
+@chaos.keyed(by="k", returns="n LONG, k LONG, count LONG")
+class rung:
+    count = ps.ValueState("LONG")
+    last = ps.ValueState("LONG")
+
+    def on_event(self, kept, now):
+        self.count.set(self.count.get(0) + 1)
+        self.last.set(kept["n"])
+        now.timer("15 seconds")
+        if kept["n"] % 100 == 9:
+            raise ValueError("a ninth")
+
+    def on_timer(self, name, now):
+        now.emit({{"n": self.last.get(), "k": now.key, "count": self.count.get()}})
+
+chaos.sink(rung, ps.Kafka("{name}-rung", key="k"))
 chaos.sink(worked, ps.Kafka("{name}-out", key="k", group="{name}-group"))
 chaos.sink(totals, ps.Kafka("{name}-totals"))
 """
@@ -101,7 +118,7 @@ class Campaign:
         self.sent = 0
         self.outcome = Outcome()
         self.kafka = platform.settings.kafka
-        for end, parts in (("in", 3), ("out", 3), ("totals", 1)):
+        for end, parts in (("in", 3), ("out", 3), ("totals", 1), ("rung", 3)):
             Topics(self.kafka).create(f"{self.name}-{end}", partitions=parts)
         text = PIPELINE + (OTHERS if every_sink else "")
         self.file = platform.folder / f"{self.name.replace('-', '_')}.py"
@@ -212,6 +229,7 @@ class Campaign:
             self.outcome.double[sink] = sum((found - wanted).values())
         self._look_at_order()
         self._look_at_totals(wanted)
+        self._look_at_timers(wanted)
         self._look_at_letters(numbers)
         return self.outcome
 
@@ -308,11 +326,22 @@ class Campaign:
         self.outcome.missing["windows"] = len(set(wanted.items()) - set(found))
         self.outcome.double["windows"] = len(found) - len(set(found) & set(wanted.items()))
 
+    def _look_at_timers(self, numbers: Counter[int]) -> None:
+        counts: Counter[int] = Counter()
+        wanted: Counter[tuple[int, int]] = Counter()
+        for n in sorted(numbers):
+            if n != FAR and n % 100 != 9:
+                counts[n % 20] += 1
+                wanted[n, counts[n % 20]] += 1
+        found = Counter((row["n"], row["count"]) for rows in self.committed("rung").values() for row in rows)
+        self.outcome.missing["timers"] = sum((wanted - found).values())
+        self.outcome.double["timers"] = sum((found - wanted).values())
+
     def _look_at_letters(self, numbers: list[int]) -> None:
         found = Counter(
             json.loads(row["value"])["n"] for rows in self.committed("dead-letters").values() for row in rows
         )
-        wanted = Counter(n for n in numbers if n % 100 == 7)
+        wanted = Counter(n for n in numbers if n % 100 in (7, 9))
         self.outcome.missing["dead letters"] = sum((wanted - found).values())
         self.outcome.double["dead letters"] = sum((found - wanted).values())
 

@@ -18,7 +18,7 @@ def test_every_row_is_in_every_sink_once_whatever_is_killed(platform: Project) -
     found = campaign.finish()
     assert set(found.missing) == {
         *("kafka", "postgres", "iceberg", "delta", "opensearch"),
-        *("windows", "dead letters"),
+        *("windows", "timers", "dead letters"),
     }
     assert not any(found.missing.values()), found
     assert not any(found.double.values()), found

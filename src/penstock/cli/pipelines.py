@@ -37,10 +37,12 @@ def check(file: Path, quick: bool, as_json: bool, settings: Settings) -> None:
     if not quick:
         columns = {query.name: query.columns for query in _plan(graph, settings, quiet=as_json)[0].queries}
     if as_json:
-        show_json({"pipeline": graph.name, "ok": True, "columns": columns})
+        show_json({"pipeline": graph.name, "ok": True, "columns": columns, "warnings": graph.warnings})
         return
     for name, text in columns.items():
         show(f"{name}: {text}")
+    for warning in graph.warnings:
+        show(f"{click.style('warning', fg='yellow')}: {warning}")
     show(f"{graph.name} is well: {len(graph.sources)} sources, {len(graph.flows)} flows, {len(graph.sinks)} sinks.")
 
 

@@ -25,7 +25,7 @@ from penstock.connectors.base import (
 from penstock.connectors.formats import Format, Json, PlainFormat, Raw, Topical
 from penstock.connectors.kafka_lanes import KafkaLanes
 from penstock.connectors.kafka_writer import REFUSED, KafkaWriter
-from penstock.connectors.keyed import REMOVED, shown
+from penstock.connectors.keyed import REMOVED, in_order, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -277,6 +277,7 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
         """The same with a column that says why a row can't be written, if that may be; its value is JSON then."""
         from pyspark.sql import functions as F  # noqa: N812
 
+        rows = in_order(rows)
         given = shown(rows)
         format_ = self.format.for_writing(context, self.sole_topic, given)
         value, unfit = format_.encode(given), format_.unfit(given)

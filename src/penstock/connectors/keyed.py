@@ -22,18 +22,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DELETED",
+    "ORDERED",
     "POSITION",
     "REMOVED",
     "VERSION",
     "Keyed",
     "KeyedSink",
     "deletes",
+    "in_order",
     "keyed",
     "refused_letters",
     "shown",
 ]
 
 REMOVED, POSITION = "__deleted", "__position"  # what `ps.rows_of` says of a row, never written
+ORDERED = "__order"  # what `ps.view` says: of the rows of a key in one batch the highest counts
 DELETED = "__penstock_deleted"
 VERSION = "__penstock_version"
 _ORDER = "__penstock_order"
@@ -80,7 +83,20 @@ class KeyedSink(BatchSink):
 
 def shown(rows: DataFrame) -> DataFrame:
     """The rows without what is said about them."""
-    return rows.drop(REMOVED, POSITION)
+    return rows.drop(REMOVED, POSITION, ORDERED)
+
+
+def in_order(rows: DataFrame) -> DataFrame:
+    """The rows in the order in which they count, for a sink that takes one after the other."""
+    if ORDERED not in rows.columns:
+        return rows
+    if rows.isStreaming:
+        raise DeclarationError(
+            "The rows of a view have an order, which Spark's own writer does not keep.",
+            code="sink-unordered",
+            remedy="Leave guarantee='at-least-once' out, or write to another sink.",
+        )
+    return rows.orderBy(ORDERED)
 
 
 def deletes(rows: DataFrame, delete: str | None) -> Column:
@@ -111,8 +127,10 @@ def keyed(rows: DataFrame, keys: tuple[str, ...], delete: str | None, batch: Bat
 
     folder = batch.folder / f"keyed-{uuid.uuid4().hex[:8]}"
     version = F.expr(order) if order else F.lit(None).cast("long")
-    marked = shown(rows.withColumns({DELETED: deletes(rows, delete), VERSION: version}))
-    marked = marked.withColumn(_ORDER, F.struct(VERSION, F.monotonically_increasing_id().alias("row")))
+    marked = rows.withColumns({DELETED: deletes(rows, delete), VERSION: version})
+    place = F.col(ORDERED) if ORDERED in rows.columns else F.lit(0)
+    by = F.struct(VERSION, place.alias("place"), F.monotonically_increasing_id().alias("row"))
+    marked = shown(marked.withColumn(_ORDER, by))
     marked.write.option("compression", "none").parquet(str(folder))
     kept = rows.sparkSession.read.schema(marked.schema).parquet(str(folder))
     empty = F.lit(False)
@@ -146,12 +164,11 @@ def _few(folder: Path, keys: tuple[str, ...], columns: list[str]) -> pa.Table | 
     key = rows[keys[0]]
     if not (pa.types.is_integer(key.type) or pa.types.is_string(key.type)) or key.null_count:
         return None
-    order = pc.struct_field(rows[_ORDER].combine_chunks(), "row")
-    version = pc.struct_field(rows[_ORDER].combine_chunks(), VERSION)
-    places = {"version": version, "row": order}
+    order = rows[_ORDER].combine_chunks()
+    places = {name: pc.struct_field(order, name) for name in (VERSION, "place", "row")}
     if rows.num_rows == 0:
         return rows.select(columns)
-    by = [("version", "ascending", "at_start"), ("row", "ascending", "at_start")]
+    by = [(name, "ascending", "at_start") for name in places]
     sorted_rows = rows.take(pc.sort_indices(pa.table(places), sort_keys=by))
     numbered = pa.table({"key": sorted_rows[keys[0]], "at": pa.array(range(rows.num_rows))})
     last = numbered.group_by("key").aggregate([("at", "max")])["at_max"]

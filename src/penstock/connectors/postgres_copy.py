@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from penstock.connectors.base import quoted
-from penstock.connectors.keyed import DELETED, deletes, shown
+from penstock.connectors.keyed import DELETED, deletes, in_order, shown
 from penstock.connectors.postgres_types import copy_line, has_zero
 from penstock.errors import CommitUnknownError, PenstockError, SetupError, TransientError
 
@@ -66,7 +66,7 @@ def prepared(rows: DataFrame, sink: Postgres) -> DataFrame:
     given = F.to_json(F.struct(*quoted(shown(rows).columns)))
     if sink.keys:
         rows = rows.withColumn(DELETED, deletes(rows, sink.delete))
-    rows = shown(rows)
+    rows = shown(in_order(rows))
     line = copy_line(rows.schema)
     spread = F.xxhash64(*quoted(sink.keys)) if sink.keys else F.monotonically_increasing_id()
     return rows.select(

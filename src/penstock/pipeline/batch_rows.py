@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.connectors.writing import Batch
     from penstock.pipeline.plan import Graph, Query
 
-__all__ = ["BatchRows"]
+__all__ = ["BatchRows", "kept_until"]
 
 
 class BatchRows:
@@ -34,7 +34,7 @@ class BatchRows:
     def made(self, frame: DataFrame, batch: Batch, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
         """The rows of each flow, for one writer that takes them in one step."""
         several = len(self._query.sinks) > 1 or self._flows != [self._query.root]
-        return self._after(_kept(frame, kept) if several else frame, batch.number, context, kept)
+        return self._after(kept_until(frame, kept) if several else frame, batch.number, context, kept)
 
     def staged(self, frame: DataFrame, batch: Batch, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
         """Rows on disk, so that all sinks get the very same ones, also when some of them get theirs after a crash."""
@@ -45,7 +45,7 @@ class BatchRows:
             self.observed[batch.number] = json.loads(done.read_text(encoding="utf-8"))["observed"]
         else:
             shutil.rmtree(batch.folder, ignore_errors=True)
-            made = self._after(_kept(frame, kept), batch.number, context, kept)
+            made = self._after(kept_until(frame, kept), batch.number, context, kept)
             for flow in self._flows:
                 made[flow].write.option("compression", "none").parquet(str(batch.folder / flow))
             fresh = batch.folder / "complete.tmp"
@@ -71,7 +71,7 @@ class BatchRows:
             # Spark tells what it observed of a stream, or of a batch that is collected, but not of one that is written.
             if stage_of(name) not in self._counted:
                 return rows
-            rows = _kept(rows, kept)
+            rows = kept_until(rows, kept)
             self.observed[number][name] = rows.agg(*counts).collect()[0].asDict()
             return rows
 
@@ -85,7 +85,7 @@ class BatchRows:
         return made
 
 
-def _kept(rows: DataFrame, until: ExitStack) -> DataFrame:
+def kept_until(rows: DataFrame, until: ExitStack) -> DataFrame:
     """The rows, computed once as long as the batch is written."""
     rows.persist()
     until.callback(rows.unpersist)

@@ -11,6 +11,8 @@ from penstock.pipeline.durations import percentile, seconds
 from penstock.pipeline.each import MADE, made_of, rows_made
 from penstock.pipeline.failure import told_at
 from penstock.pipeline.freshness import FRESHNESS
+from penstock.pipeline.keyed.process import RAISED
+from penstock.pipeline.spark_plan import carried, states
 from penstock.pipeline.ticks import Ticks
 
 if TYPE_CHECKING:
@@ -50,9 +52,7 @@ class Build:
                     made[table.name] = table.connector.table(self.context)
         for source in self.graph.sources:
             if source.name in names:
-                made[source.name] = rows = self._source(source, observe, ticks)
-                if ORIGIN in rows.columns:
-                    made[source.name], made[source.name + ORIGIN] = rows.drop(ORIGIN), rows
+                _add(made, source.name, self._source(source, observe, ticks))
         self.add_flows(made, names, observe)
         return made
 
@@ -64,7 +64,7 @@ class Build:
         """Add the flows among these names that are not made yet; `observe` counts what is wrong with their rows."""
         for flow in self.graph.flows:
             if flow.name in names and flow.name not in made:
-                made[flow.name] = self._flow(flow, made, observe)
+                _add(made, flow.name, self._flow(flow, made, observe))
 
     def _source(self, source: Source, observe: Observe, ticks: Ticks | None) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
@@ -86,8 +86,7 @@ class Build:
             rows = observe(rows, source.name, [F.count_if(bad).alias("dead")])
             if fresh := source.connector.freshness():
                 rows = rows.observe(f"{FRESHNESS}{source.name}", *fresh)
-            told = any(flow.with_origin and source.name in flow.inputs for flow in self.graph.flows)
-            rows = rows.filter(~bad).drop(*((BAD,) if told else (BAD, ORIGIN)))
+            rows = rows.filter(~bad).drop(*((BAD,) if self._origin_wanted(source.name) else (BAD, ORIGIN)))
             return rows if time is None else self._timed(rows, source, time, ticks)
 
     def _timed(self, rows: DataFrame, source: Source, time: EventTime, ticks: Ticks | None) -> DataFrame:
@@ -104,9 +103,13 @@ class Build:
         from pyspark.sql import functions as F  # noqa: N812
 
         if flow.returns is None:
-            rows = call(flow, made)
+            rows = self._called(flow, made)
+            if self.graph.quarantines(flow.name):
+                from penstock.pipeline.keyed.on_spark import OUTPUT
+
+                rows = observe(rows, flow.name, [F.count_if(F.col(OUTPUT) == RAISED).alias("raised")])
         else:
-            given = made[flow.inputs[0]]
+            given = made.get(flow.inputs[0] + ORIGIN, made[flow.inputs[0]])
             with told_at(flow.place, f"What {flow.name!r} returns", "Write it as columns: 'id LONG, score DOUBLE'."):
                 raised = F.count_if(F.col(f"{MADE}.error").isNotNull()).alias("raised")
                 rows = rows_made(observe(made_of(flow, given), flow.name, [raised]), given)
@@ -117,13 +120,34 @@ class Build:
             rows = observe(rows, f"{flow.name}:rules", _counts(flow))
         return apply_rules(rows, flow)
 
+    def _called(self, flow: Flow, made: dict[str, DataFrame]) -> DataFrame:
+        """What a flow gives, with the origin of its rows if a process after it tells it and no state is in between."""
+        rows = call(flow, made)
+        origins = [made[name + ORIGIN] for name in flow.inputs if name + ORIGIN in made]
+        if not origins or flow.process or not self._origin_wanted(flow.name) or states(rows):
+            return rows
+        return carried(rows, origins)
+
+    def _origin_wanted(self, name: str) -> bool:
+        """Whether a flow tells where a row of this source or flow came from."""
+        told = (one for one in self.graph.flows if one.with_origin or self.graph.quarantines(one.name))
+        return any(name in self.graph.needed(one.name) for one in told)
+
+
+def _add(made: dict[str, DataFrame], name: str, rows: DataFrame) -> None:
+    """Rows under their name, beside it those with their origin, if they have one."""
+    count = rows.columns.count(ORIGIN)
+    made[name] = rows.drop(ORIGIN) if count else rows
+    if count == 1:
+        made[name + ORIGIN] = rows
+
 
 def call(flow: Flow, made: Mapping[str, DataFrame]) -> DataFrame:
     """Call a user's function; what goes wrong in it is told at its own line."""
     from pyspark.sql import DataFrame
 
     with told_at(flow.place, f"Flow {flow.name!r}", "Correct the function."):
-        rows = flow.function(*(made[name + (ORIGIN if flow.with_origin else "")] for name in flow.inputs))
+        rows = flow.function(*(_given(flow, made, name) for name in flow.inputs))
     if not isinstance(rows, DataFrame):
         raise DeclarationError(
             f"Flow {flow.name!r} gives {type(rows).__name__}, not a DataFrame.",
@@ -132,6 +156,12 @@ def call(flow: Flow, made: Mapping[str, DataFrame]) -> DataFrame:
             remedy="Return a DataFrame.",
         )
     return rows
+
+
+def _given(flow: Flow, made: Mapping[str, DataFrame], name: str) -> DataFrame:
+    """An input as a flow takes it: with the origin of its rows if it tells of them."""
+    told = flow.with_origin or (flow.process is not None and flow.process.quarantine)
+    return made.get(name + ORIGIN, made[name]) if told else made[name]
 
 
 def source_rules(source: Source, rows: DataFrame, context: Context) -> list[tuple[str, Column, Column]]:

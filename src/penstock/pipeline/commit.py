@@ -19,15 +19,16 @@ from penstock.connectors.letters import dead_letters, envelope
 from penstock.connectors.writing import Batch, Letter, Mark, MarkedWriter, Opening, Writer, is_due, refuse_rival
 from penstock.errors import CommitUnknownError, PenstockError, TransientError
 from penstock.pipeline import progress
-from penstock.pipeline.batch_rows import BatchRows
+from penstock.pipeline.batch_rows import BatchRows, kept_until
 from penstock.pipeline.build import stage_of
 from penstock.pipeline.checkpoint import batch_record, digest_of, kafka_ends, query_id
 from penstock.pipeline.intent import Intent
 from penstock.pipeline.observed import observed
+from penstock.pipeline.replay import RULE, SAID, Found
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame
@@ -120,6 +121,8 @@ class Commit:
         def refused() -> list[Letter]:
             return [letter for one in own.values() for letter in one.refused()]
 
+        if self._build.graph.quarantines(self._query.root):
+            frame = kept_until(frame, kept)
         batch.reached("batch begun")
         due = [one for one in targets if self._may_be_due(one, batch)]
         if due:
@@ -129,14 +132,17 @@ class Commit:
             frame.write.format("noop").mode("overwrite").save()  # the state of this batch must exist all the same
 
         def write(one: _Target) -> None:
-            said = replace(own[one.name], letters=lambda: chain(letters.messages(self._told(record)), refused()))
+            said = replace(
+                own[one.name],
+                letters=lambda: chain(letters.messages(self._told(record), self._raised(frame)), refused()),
+            )
             self._write(one, rows, said)
             batch.reached(f"{one.name} written")
 
         self._each_patiently([one for one in due if not one.writer.carries_letters], write)
         self._each_patiently([one for one in due if one.writer.carries_letters], write)
         if not any(one.writer.carries_letters for one in targets):
-            self._each_patiently([letters], lambda one: one.publish(self._told(record), refused()))
+            self._each_patiently([letters], lambda one: one.publish(self._told(record), refused(), self._raised(frame)))
         self.ended[number] = time.time()
         batch.reached("all written")
         for folder in (batch.folder, batch.folder.with_name("refused")):
@@ -145,6 +151,14 @@ class Commit:
             for one in targets:
                 with suppress(TransientError, CommitUnknownError):  # another time
                     one.writer.maintain()
+
+    def _raised(self, frame: DataFrame) -> Iterator[Found]:
+        """The rows that a process could not use, among what it gave out."""
+        if self._build.graph.quarantines(self._query.root):
+            from penstock.pipeline.keyed.on_spark import raised_rows
+
+            rows = raised_rows(frame).withColumnsRenamed({"kind": RULE, "message": SAID})
+            yield Found(self._query.root, rows)
 
     def _is_due(self, target: _Target, batch: Batch) -> bool:
         if target.intent is not None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.broker.marked import MarkedProducer
 from penstock.connectors.base import ORIGIN, Context, MessageSink
 from penstock.connectors.letters import envelope, open_dead_letters
+from penstock.pipeline.declare import ALL
 from penstock.pipeline.replay import RULE, SAID, Found, found_in
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class DeadLetters:
         progress = f"{plan.name}-{query.name}-progress"
         self._producer = MarkedProducer(context.settings.kafka, progress, f"{query_id}-dead-letters", run)
 
-    def publish(self, record: dict[str, Any], refused: Iterable[Letter] = ()) -> int:
+    def publish(self, record: dict[str, Any], refused: Iterable[Letter] = (), more: Iterable[Found] = ()) -> int:
         """Publish what is dead of one batch, unless it is published already; return how many there were."""
         refused = list(refused)
         if not self._owned_dead(record) and not self._keeps_late(record) and not refused:
@@ -49,7 +50,7 @@ class DeadLetters:
             return 0
         count = 0
         with self._producer.transaction({"next": record["batch"] + 1}) as producer:
-            for topic, key, value in chain(self.messages(record), refused):
+            for topic, key, value in chain(self.messages(record, more), refused):
                 producer.send(topic, value, key)
                 count += 1
         return count
@@ -63,15 +64,15 @@ class DeadLetters:
         """After any doubt: the next publication begins with a new producer and what the topic says."""
         self._producer.close()
 
-    def messages(self, record: dict[str, Any]) -> Iterator[Letter]:
-        """What there is to publish of a batch: topic, key and value."""
+    def messages(self, record: dict[str, Any], more: Iterable[Found] = ()) -> Iterator[Letter]:
+        """What there is to publish of a batch, and what was found beside: topic, key and value."""
         if self._owned_dead(record) or self._keeps_late(record):
             open_dead_letters(self.context.settings.kafka, self.plan.name)
-            yield from self._messages(record)
+            yield from self._messages(record, more)
 
-    def _messages(self, record: dict[str, Any]) -> Iterator[Letter]:
+    def _messages(self, record: dict[str, Any], more: Iterable[Found]) -> Iterator[Letter]:
         seen: Counter[str] = Counter()
-        for found in self.found(record):
+        for found in chain(self.found(record), more):
             sink = self.plan.graph.late_sink(found.stage) if found.late else None
             if sink is not None:
                 yield from self.late(found, sink)
@@ -80,7 +81,8 @@ class DeadLetters:
                 seen[found.stage] += not found.late
                 rule = "late" if found.late else row[RULE]
                 origin = row[ORIGIN].asDict() if row[ORIGIN] is not None else {}
-                yield self.plan.dead_letters, *envelope(self.plan.name, found.stage, rule, row[SAID], origin)
+                stage = found.stage.removesuffix(ALL)
+                yield self.plan.dead_letters, *envelope(self.plan.name, stage, rule, row[SAID], origin)
         for stage, counts in record["dead"].items():
             missing = sum(counts.values()) - seen[stage]
             if stage in self.owned and missing > 0 and "unknown" not in counts:

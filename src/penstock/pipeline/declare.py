@@ -16,9 +16,22 @@ if TYPE_CHECKING:
 
     from penstock.pipeline.keyed.declared import Declared
 
-__all__ = ["LATE", "EventTime", "Expectation", "Flow", "Pipeline", "Place", "ProcessingTime", "Sink", "Source", "Table"]
+__all__ = [
+    "ALL",
+    "LATE",
+    "EventTime",
+    "Expectation",
+    "Flow",
+    "Pipeline",
+    "Place",
+    "ProcessingTime",
+    "Sink",
+    "Source",
+    "Table",
+]
 
 LATE = "$late"
+ALL = "__outputs"  # the flow of a process from which its outputs are taken
 
 _PACKAGE = str(Path(__file__).parents[1])
 

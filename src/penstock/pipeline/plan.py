@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import BestEffortSink
 from penstock.connectors.letters import dead_letters
-from penstock.pipeline.declare import LATE
+from penstock.pipeline.declare import ALL, LATE
 
 if TYPE_CHECKING:
     from penstock.pipeline.declare import Flow, Sink, Source, Table
@@ -24,6 +24,7 @@ class Graph:
     tables: tuple[Table, ...]
     flows: tuple[Flow, ...]
     sinks: tuple[Sink, ...]
+    warnings: tuple[str, ...] = ()
 
     def source(self, name: str) -> Source | None:
         """The source of that name."""
@@ -58,7 +59,17 @@ class Graph:
 
     def late_sink(self, flow: str) -> Sink | None:
         """The sink of a flow's late rows."""
-        return next((one for one in self.sinks if one.flow == flow + LATE), None)
+        return next((one for one in self.sinks if one.flow == flow.removesuffix(ALL) + LATE), None)
+
+    def quarantines(self, name: str) -> bool:
+        """Whether that is a process that tells of rows which it could not use."""
+        flow = next((one for one in self.flows if one.name == name), None)
+        return flow is not None and name.endswith(ALL) and flow.process is not None and flow.process.quarantine
+
+    def late_for(self, sink: Sink) -> str:
+        """The flow that the rows of a sink were too late for."""
+        name = sink.flow.removesuffix(LATE)
+        return next((one.name for one in self.flows if one.name == name + ALL), name)
 
 
 @dataclass(frozen=True)
@@ -122,6 +133,7 @@ class Plan:
             if sink.flow.endswith(LATE):
                 lines.append(f"  late rows of {sink.flow.removesuffix(LATE)} -> {sink.connector.target()}")
         lines.append(f"  rows that can't be used -> kafka:{self.dead_letters}")
+        lines += [f"  warning: {one}" for one in self.graph.warnings]
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
@@ -166,6 +178,7 @@ class Plan:
                 for one in self.queries
             ],
             "dead_letters": self.dead_letters,
+            "warnings": list(self.graph.warnings),
         }
 
     def as_mermaid(self) -> str:

@@ -62,7 +62,7 @@ def found_in(
             made[table.name] = table.connector.table(context)
     for name in query.flows:
         flow = graph.flow(name)
-        if flow.with_origin or not set(flow.inputs) <= set(made):
+        if flow.with_origin or not set(flow.inputs) <= set(made):  # the latter is after state
             continue
         yield from _in_flow(flow, made, record, ruled=name in counted, late=late and name in owned)
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import StateError
+from penstock.pipeline.declare import ALL
+from penstock.pipeline.keyed.versions import unreadable
 from penstock.pipeline.progress import older
 
 if TYPE_CHECKING:
@@ -91,6 +93,11 @@ class PipelineState:
             "idle": sorted(
                 one.name for one in graph.sources if one.name in query.sources and one.time and one.time.idle
             ),
+            "keyed": {
+                name.removesuffix(ALL): process.remembers()
+                for name in query.flows
+                if name.endswith(ALL) and (process := graph.flow(name).process) is not None
+            },
             "owns": sorted(stage for stage, owner in owners.items() if owner == query.name),
         }
         path = self.query(query.name) / "plan.json"
@@ -103,8 +110,9 @@ class PipelineState:
                     f"Query {query.name!r} can't go on from its checkpoint: {'; '.join(changes)}.",
                     code="plan-changed",
                     place=str(query.sinks[0].place),
-                    remedy="Change it back; or keep the checkpoint and let Spark try (run --keep-state); or give the"
-                    f" flow another name; or start over by removing {self.query(query.name)}.",
+                    remedy="Change it back; or, if it is what a process remembers, raise its version and write"
+                    " migrate; or keep the checkpoint and let Spark try (run --keep-state); or give the flow another"
+                    f" name; or start over by removing {self.query(query.name)}.",
                 )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(ours, indent=2), encoding="utf-8")
@@ -167,6 +175,9 @@ def _changes(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
     ):
         if theirs[key] != ours[key]:
             yield f"{what} {_told(ours[key])} now, {_told(theirs[key])} then"
+    for name, then in theirs.get("keyed", {}).items():
+        if name in ours["keyed"]:
+            yield from (f"of {name}, {one}" for one in unreadable(then, ours["keyed"][name]))
 
 
 def _told(value: Any) -> str:

@@ -49,8 +49,16 @@ class ProcessTrial:
         """Give rows that happened at a time."""
         for row in rows:
             self._given.append(row)
-            key = tuple(row[name] for name in self._declared.by)
-            self._turn(key[0] if len(key) == 1 else key, [(_micros(moment(at)), f"{len(self._given) - 1:09}")])
+            self._turn(self._key(row), [(_micros(moment(at)), f"{len(self._given) - 1:09}")])
+        return self
+
+    def begins(self, *rows: dict[str, Any], at: str | datetime | None = None) -> Self:
+        """Let it begin with rows of its table, before all others; with a time if the table has the stream's."""
+        micros = _micros(moment(at)) if at is not None else None
+        for row in rows:
+            key = self._key(row)
+            known = self._turns.get(key)
+            self._turns[key] = self._process.initial(key, known.text if known else None, row, micros)
         return self
 
     def advance(self, to: str | datetime) -> Self:
@@ -78,6 +86,10 @@ class ProcessTrial:
         found = self._turns[key].text if key in self._turns else None
         told = json.loads(found).get("timers", {}) if found else {}
         return {name: _EPOCH + timedelta(microseconds=at) for name, at in told.items()}
+
+    def _key(self, row: dict[str, Any]) -> Any:
+        key = tuple(row[name] for name in self._declared.by)
+        return key[0] if len(key) == 1 else key
 
     def _turn(self, key: Any, rows: list[tuple[int, str]]) -> None:
         known = self._turns.get(key)

@@ -167,11 +167,13 @@ class Trial:
         class Kept(DeadLetters):
             """Dead letters kept here instead of in Kafka."""
 
-            def publish(self, record: dict[str, Any], refused: Iterable[Letter] = ()) -> int:
+            def publish(
+                self, record: dict[str, Any], refused: Iterable[Letter] = (), more: Iterable[Found] = ()
+            ) -> int:
                 """Keep a batch's letters and late rows; a batch that comes again takes the place of its first try."""
                 late: dict[str, list[dict[str, Any]]] = {}
                 letters = []
-                for topic, _, value in (*self._messages(record), *refused):
+                for topic, _, value in (*self._messages(record, more), *refused):
                     if topic == self.plan.dead_letters:
                         letters.append(value)
                     else:

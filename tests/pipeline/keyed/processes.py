@@ -30,6 +30,51 @@ class Fraud:
         self.small.clear()
 
 
+class Limits:
+    """Begins with a limit for each card, and tells of payments above it."""
+
+    limit = ps.ValueState("DOUBLE", ttl="1 hour")
+
+    def on_initial(self, limits: dict[str, Any], now: Now) -> None:
+        self.limit.set(limits["limit"])
+
+    def on_event(self, payments: dict[str, Any], now: Now) -> None:
+        if payments["amount"] > self.limit.get(100.0):
+            now.emit(payments)
+        self.limit.set(self.limit.get(100.0))
+
+
+class Careless(Fraud):
+    """Raises in the middle of its work."""
+
+    def on_event(self, payments: dict[str, Any], now: Now) -> None:
+        super().on_event(payments, now)
+        if payments["amount"] == 13:
+            now.emit(payments)
+            now.timer("1 second", "other")
+            self.small.set(True)
+            raise ValueError("unlucky")
+
+
+class Counted:
+    """The same as Fraud, but remembers how many small payments there were."""
+
+    version = 2
+    count = ps.ValueState("INT", ttl="1 hour")
+
+    def migrate(self, states: dict[str, Any], version: int) -> dict[str, Any]:
+        return {"count": 1} if states.get("small") else {}
+
+    def on_event(self, payments: dict[str, Any], now: Now) -> None:
+        if self.count.get() and payments["amount"] > 10_000:
+            now.emit({**payments, "amount": float(self.count.get())})
+        if payments["amount"] < 1:
+            self.count.set(self.count.get(0) + 1)
+
+    def on_timer(self, name: str, now: Now) -> None:
+        self.count.clear()
+
+
 class Everything:
     """Uses all kinds of state, timers that set timers, and two outputs; its answer depends on every order."""
 

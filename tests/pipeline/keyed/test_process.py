@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.errors import DeclarationError
 from penstock.pipeline.keyed.kinds import columns_of, kind_of
-from penstock.pipeline.keyed.process import Process
+from penstock.pipeline.keyed.process import RAISED, Process
+from penstock.pipeline.keyed.versions import unreadable
 from penstock.testing import ProcessTrial
-from tests.pipeline.keyed.processes import PAYMENT, Everything, Fraud
+from tests.pipeline.keyed.processes import PAYMENT, Careless, Counted, Everything, Fraud, Limits
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 OUTPUTS = {"": PAYMENT, "rung": "card STRING, told STRING, at TIMESTAMP"}
@@ -32,9 +33,11 @@ def payment(second: float, amount: float) -> tuple[int, str]:
     return micros(second), json.dumps(row)
 
 
-def given_out(made: type, batches: list[tuple[list[tuple[int, str]], float]]) -> list[tuple[str, str]]:
+def given_out(
+    made: type, batches: list[tuple[list[tuple[int, str]], float]], *, quarantine: bool = False
+) -> list[tuple[str, str]]:
     """What a process gives for batches, each with the time up to which everything is known after it."""
-    process = Process(made, columns_of(PAYMENT).reader(), OUTPUTS)
+    process = Process(made, columns_of(PAYMENT).reader(), OUTPUTS, quarantine=quarantine)
     text: str | None = None
     waiting: list[tuple[int, str]] = []
     given: list[tuple[str, str]] = []
@@ -132,3 +135,71 @@ def test_a_trial_without_spark() -> None:
     assert trial.timers("b") == {"timer": datetime(2026, 1, 1, 10, 1, tzinfo=UTC)}
     assert trial.end().rows() == [{"card": "a", "amount": 20_000.0}]
     assert trial.state("b") == {}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 90), st.sampled_from([0.5, 13.0, 20_000.0])), max_size=20))
+def test_a_row_that_raises_leaves_nothing_behind(rows: list[tuple[int, float]]) -> None:
+    every = [payment(*one) for one in rows]
+    found = given_out(Careless, [(every, FAR)], quarantine=True)
+    good = [one for one, (_, amount) in zip(every, rows, strict=True) if amount != 13]
+    assert [one for one in found if one[0] != RAISED] == given_out(Fraud, [(good, FAR)])
+    told = sorted(json.loads(text) for output, text in found if output == RAISED)
+    assert told == sorted([text, "ValueError", "unlucky"] for _, text in every if json.loads(text)["amount"] == 13)
+
+
+def test_without_quarantine_it_raises() -> None:
+    with pytest.raises(ValueError, match="unlucky"):
+        given_out(Careless, [([payment(0, 13)], FAR)])
+
+
+def test_what_an_older_version_remembered_is_migrated() -> None:
+    old = Process(Fraud, columns_of(PAYMENT).reader(), OUTPUTS).turn("a", None, [], [payment(0, 0.5)], micros(1))
+    process = Process(Counted, columns_of(PAYMENT).reader(), OUTPUTS)
+    turn = process.turn("a", old.text, [], [payment(10, 0.5), payment(20, 20_000)], micros(20))
+    assert [json.loads(text)["amount"] for _, text in turn.given] == [2.0]
+    assert turn.text is not None
+    assert json.loads(turn.text)["version"] == 2
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "goes_on"),
+    [
+        ("value of LONG", "value of LONG", True),
+        ("value of INT", "value of LONG", True),
+        ("value of LONG", "value of INT", False),
+        ("value of FLOAT", "value of DOUBLE", True),
+        ("value of LONG", "list of LONG", False),
+        ("value of DATE", "value of STRING", False),
+        ("value of STRUCT<a: INT>", "value of STRUCT<a: BIGINT, b: STRING>", True),
+        ("value of STRUCT<a: INT, b: STRING>", "value of STRUCT<a: INT>", False),
+        ("map of STRING, INT", "map of STRING, LONG", True),
+        ("list of ARRAY<INT>", "list of ARRAY<STRING>", False),
+    ],
+)
+def test_which_types_can_go_on(then: str, now: str, goes_on: bool) -> None:
+    before, after = ({"version": 1, "states": {"one": said}} for said in (then, now))
+    assert (not list(unreadable(before, after))) == goes_on
+    assert not list(unreadable(before, {"version": 2, "states": {}}))
+    assert list(unreadable({**before, "version": 3}, after)) == ["it is version 1 now, and was 3"]
+
+
+def test_a_version_without_a_way_there_is_refused() -> None:
+    class Newer(Fraud):
+        version = 2
+
+    with pytest.raises(DeclarationError, match="no way from the versions before"):
+        ps.Pipeline("bank").keyed(by="card", returns=PAYMENT)(Newer)
+
+
+def test_a_table_to_begin_with() -> None:
+    def limits() -> ProcessTrial:
+        return ProcessTrial(ps.Pipeline("bank").keyed(by="card", returns=PAYMENT)(Limits))
+
+    trial = limits().begins({"card": "a", "limit": 5.0}, {"card": "c", "limit": 6.0})
+    trial.given({"card": "a", "amount": 7.0}, {"card": "b", "amount": 7.0}, at="10:00")
+    trial.given({"card": "c", "amount": 7.0}, at="20:00")
+    assert [one["card"] for one in trial.end().rows()] == ["a", "c"]  # no time passes for what has none
+    timed = limits().begins({"card": "a", "limit": 5.0}, at="10:00")
+    timed.given({"card": "a", "amount": 7.0}, at="12:00")
+    assert timed.end().rows() == []

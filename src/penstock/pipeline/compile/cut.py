@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import DeclarationError
 from penstock.pipeline.compile.realtime import blockers
-from penstock.pipeline.declare import LATE
+from penstock.pipeline.declare import ALL, LATE
 from penstock.pipeline.failure import told_at
 from penstock.pipeline.plan import Plan, Query
 from penstock.pipeline.spark_plan import children, frame, states, with_own_names
@@ -53,7 +53,8 @@ def _name(graph: Graph, facts: dict[str, Facts], sink: Sink) -> str:
     anchor = _chain(graph, facts, sink.flow)[-1]
     changes = _mode(graph, facts, sink.flow) == "update"
     says_so = any(one.name == anchor and one.emit == "changes" for one in graph.flows)
-    return f"{anchor}-changes" if changes and not says_so and not graph.corrected(sink.flow) else anchor
+    name = anchor.removesuffix(ALL)
+    return f"{name}-changes" if changes and not says_so and not graph.corrected(sink.flow) else name
 
 
 def _check_company(graph: Graph, facts: dict[str, Facts], name: str, sink: Sink, others: list[Sink]) -> None:
@@ -72,7 +73,7 @@ def _check_company(graph: Graph, facts: dict[str, Facts], name: str, sink: Sink,
 
 def _check_late(graph: Graph, facts: dict[str, Facts], sink: Sink, context: Context) -> None:
     """Refuse a sink of late rows that would get none, or can't take them as they are."""
-    flow = sink.flow.removesuffix(LATE)
+    flow = graph.late_for(sink)
     if not facts[flow].adds_state:
         raise DeclarationError(
             f"Flow {flow!r} keeps no state, so no row is late for it.",
@@ -107,7 +108,9 @@ def _chain(graph: Graph, facts: dict[str, Facts], name: str) -> list[str]:
 
 def _query(graph: Graph, facts: dict[str, Facts], context: Context, name: str, sinks: list[Sink]) -> Query:
     chains = [_chain(graph, facts, sink.flow) for sink in sinks]
-    root = next(one for one in chains[0] if all(one in chain for chain in chains))
+    root = last = next(one for one in chains[0] if all(one in chain for chain in chains))
+    if graph.quarantines(chains[0][-1]) and not sinks[0].alone:
+        root = chains[0][-1]  # with all that a process gives out, also the rows that it could not use
     needed = graph.needed(*(sink.flow for sink in sinks))
     made = Query(
         name=name,
@@ -118,7 +121,7 @@ def _query(graph: Graph, facts: dict[str, Facts], context: Context, name: str, s
         # Real-time mode takes nothing but update, which for rows that do not change is the same as append.
         mode="update" if sinks[0].latency == "realtime" else _mode(graph, facts, sinks[0].flow),
         latency=sinks[0].latency,
-        columns=str(facts[root].rows.schema.simpleString()),
+        columns=str(facts[last].rows.schema.simpleString()),
         state=facts[root].state,
     )
     made = replace(made, blockers=blockers(graph, made, facts))

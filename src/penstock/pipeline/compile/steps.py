@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.connectors.base import GUARANTEES, BatchSink, MessageSink
 from penstock.errors import DeclarationError
+from penstock.pipeline.compile.processes import with_processes
 from penstock.pipeline.declare import LATE
 from penstock.pipeline.durations import percentile, seconds
 from penstock.pipeline.plan import Graph
@@ -32,7 +33,8 @@ def declared(pipeline: Pipeline) -> Graph:
     for step in STEPS:
         step(pipeline)
     flows = tuple(_in_order(pipeline))
-    return Graph(pipeline.name, tuple(pipeline.sources), tuple(pipeline.tables), flows, tuple(pipeline.sinks))
+    graph = Graph(pipeline.name, tuple(pipeline.sources), tuple(pipeline.tables), flows, tuple(pipeline.sinks))
+    return with_processes(graph)
 
 
 def names(pipeline: Pipeline) -> None:
@@ -62,6 +64,8 @@ def inputs(pipeline: Pipeline) -> None:
                 )
         if set(flow.inputs) <= tables:
             raise _wrong(flow.place, f"Flow {flow.name!r} has tables only.", "Give it a stream as an input too.")
+        if flow.process is not None and not set(flow.inputs[1:]) <= tables:
+            raise _wrong(flow.place, f"{flow.inputs[1]!r}, which on_initial takes, is no table.", "Name a table there.")
         if flow.returns is not None and len(flow.inputs) != 1:
             raise _wrong(flow.place, f"{flow.name!r} takes single rows of one stream.", "Give it one parameter.")
 

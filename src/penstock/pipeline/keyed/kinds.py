@@ -15,7 +15,7 @@ from penstock.errors import DeclarationError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Kind", "Struct", "columns_of", "kind_of"]
+__all__ = ["Kind", "Struct", "columns_of", "holds", "kind_of"]
 
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|([A-Za-z_][\w]*)|(\d+)|([<>(),:]))")
 _WHOLE = {"TINYINT": 8, "BYTE": 8, "SMALLINT": 16, "SHORT": 16, "INT": 32, "INTEGER": 32, "BIGINT": 64, "LONG": 64}
@@ -206,6 +206,22 @@ def columns_of(ddl: str) -> Struct:
     fields = words.fields("")
     words.end()
     return Struct("STRUCT", fields)
+
+
+def holds(wanted: Kind, kept: Kind) -> bool:
+    """Whether every value that was kept as one type can be read as another: the same, wider, or with more fields."""
+    if wanted.name in _WHOLE and kept.name in _WHOLE:
+        return _WHOLE[wanted.name] >= _WHOLE[kept.name]
+    if isinstance(wanted, _Real):
+        return isinstance(kept, _Real)
+    if isinstance(wanted, _Array) and isinstance(kept, _Array):
+        return holds(wanted.items, kept.items)
+    if isinstance(wanted, _Map) and isinstance(kept, _Map):
+        return holds(wanted.keys, kept.keys) and holds(wanted.values, kept.values)
+    if isinstance(wanted, Struct) and isinstance(kept, Struct):
+        fields = dict(wanted.fields)
+        return all(name in fields and holds(fields[name], kind) for name, kind in kept.fields)
+    return wanted == kept
 
 
 class _Words:

@@ -5,29 +5,40 @@ from __future__ import annotations
 import heapq
 import json
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from penstock.pipeline.keyed.kinds import Kind
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "Migrate"]
 
-_STATES, _EXPIRES, _TIMERS = "states", "expires", "timers"
+_STATES, _EXPIRES, _TIMERS, _VERSION = "states", "expires", "timers", "version"
+
+Migrate: TypeAlias = "Callable[[dict[str, Any], int], dict[str, Any]]"
 
 
 class Memory:
-    """States by name, with when they are forgotten; timers by name, with when they ring. Times are microseconds."""
+    """States by name, with when they are forgotten; timers by name, with when they ring. Times are microseconds.
 
-    def __init__(self, kinds: Mapping[str, Kind], text: str | None = None) -> None:
+    What another version of a class has written is given to `migrate` as JSON has it, with that version.
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, Kind], text: str | None = None, version: int = 1, migrate: Migrate | None = None
+    ) -> None:
         self._kinds = kinds
-        self.now = 0
+        self._version = version
+        self.now: int | None = 0
         self.states: dict[str, Any] = {}
         self.expires: dict[str, int] = {}
         self.timers: dict[str, int] = {}
         if text:
             told = json.loads(text, parse_float=Decimal)
+            if migrate is not None and (before := told.get(_VERSION, 1)) != version:
+                migrated = migrate(told[_STATES], before)
+                told[_STATES] = {name: kinds[name].dump(one) for name, one in migrated.items()}
             self.states = {name: kinds[name].load(one) for name, one in told[_STATES].items() if name in kinds}
             self.expires = {name: at for name, at in told.get(_EXPIRES, {}).items() if name in kinds}
             self.timers = told.get(_TIMERS, {})
@@ -41,18 +52,20 @@ class Memory:
             told[_EXPIRES] = self.expires
         if self.timers:
             told[_TIMERS] = self.timers
+        if self._version != 1:
+            told[_VERSION] = self._version
         return json.dumps(told, separators=(",", ":"))
 
     def read(self, name: str) -> Any:
         """A state as it is now."""
-        if name in self.expires and self.expires[name] <= self.now:
+        if name in self.expires and self.now is not None and self.expires[name] <= self.now:
             self.forget(name)
         return self.states.get(name)
 
     def write(self, name: str, value: Any, ttl: int | None) -> None:
-        """Remember a state, from now on for its time to live."""
+        """Remember a state, from now on for its time to live; if there is no time yet, until it is written again."""
         self.states[name] = value
-        if ttl is not None:
+        if ttl is not None and self.now is not None:
             self.expires[name] = self.now + ttl
 
     def forget(self, name: str) -> None:

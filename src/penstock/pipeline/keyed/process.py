@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     from penstock.pipeline.keyed.kinds import Struct
 
-__all__ = ["MAIN", "Now", "Process", "Turn", "Turns", "states_of"]
+__all__ = ["MAIN", "RAISED", "Now", "Process", "Turn", "Turns", "states_of", "version_of"]
 
-MAIN = ""
+MAIN, RAISED = "", "__raised"
+_LONGEST = 2000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
 
@@ -38,6 +39,8 @@ class Now:
     @property
     def time(self) -> datetime:
         """The time of the row, or of the timer."""
+        if self.memory.now is None:
+            raise ValueError("a row of the table has no time: name one, or give the table the stream's time column")
         return _EPOCH + self.memory.now * _MICRO
 
     def emit(self, row: Row, to: str = MAIN) -> None:
@@ -81,50 +84,107 @@ class Turns(Protocol):
 
 
 class Process:
-    """A user's class, with what Spark or a test needs to run it; `read` makes a row of its text."""
+    """A user's class, with what Spark or a test needs to run it; `read` makes a row of its text.
+
+    With `quarantine` a row that makes `on_event` raise is given out as RAISED, and leaves nothing else behind.
+    """
 
     def __init__(
-        self, made: type, read: Callable[[str], Row], outputs: Mapping[str, str], *, ordered: bool = True
+        self,
+        made: type,
+        read: Callable[[str], Row],
+        outputs: Mapping[str, str],
+        *,
+        ordered: bool = True,
+        quarantine: bool = False,
     ) -> None:
         self._user: Any = made()
         self._states = states_of(made)
         self._kinds = {one.name: one.kind for one in self._states}
+        self._version = version_of(made)
         self._read = read
         self._ordered = ordered
+        self._quarantine = quarantine
         self._now = Now({name: columns_of(ddl) for name, ddl in outputs.items()})
 
     def turn(self, key: Any, text: str | None, waiting: Waiting, rows: Waiting, time: int) -> Turn:
         """Let a key process its rows and timers up to a time, microseconds like all; the rest waits."""
-        memory = Memory(self._kinds, text)
-        self._begin(key, memory)
+        try:
+            return self._turn(key, text, waiting, rows, time, self._event)
+        except _RaisedError:  # once more from the beginning, now ready to forget what such a row has done
+            return self._turn(key, text, waiting, rows, time, self._careful_event)
+
+    def initial(self, key: Any, text: str | None, row: Row, micros: int | None) -> Turn:
+        """Let a key take over a row of a table; without a time, none can be counted from."""
+        memory = self._begin(key, text)
+        memory.now = micros
+        self._user.on_initial(row, self._now)
+        if self._now.given:
+            raise ValueError("on_initial gives nothing out: it only remembers")
+        return Turn(memory.text(), [], [], memory.wakes())
+
+    def _turn(
+        self, key: Any, text: str | None, waiting: Waiting, rows: Waiting, time: int, event: Callable[[int, str], None]
+    ) -> Turn:
+        self._begin(key, text)
+        left: Waiting = []
         if self._ordered:
             every = sorted(waiting + rows)
             due = next((at for at, (micros, _) in enumerate(every) if micros > time), len(every))
             for micros, row in every[:due]:
-                self._ring(memory, micros, before=True)
-                memory.now = micros
-                self._user.on_event(self._read(row), self._now)
+                self._ring(micros, before=True)
+                event(micros, row)
             left = every[due:]
         else:
-            left = []
             for micros, row in rows:
-                memory.now = micros
-                self._user.on_event(self._read(row), self._now)
-        self._ring(memory, time, before=False)
+                event(micros, row)
+        self._ring(time, before=False)
+        memory = self._now.memory
         memory.forget_expired(time)
         return Turn(memory.text(), left, self._now.given, memory.wakes())
 
-    def _begin(self, key: Any, memory: Memory) -> None:
+    def _event(self, micros: int, told: str) -> None:
+        self._now.memory.now = micros
+        try:
+            self._user.on_event(self._read(told), self._now)
+        except Exception as error:
+            if self._quarantine:
+                raise _RaisedError from error
+            raise
+
+    def _careful_event(self, micros: int, told: str) -> None:
+        now = self._now
+        before, given = now.memory.text(), list(now.given)
+        now.memory.now = micros
+        try:
+            self._user.on_event(self._read(told), now)
+        except Exception as error:  # noqa: BLE001
+            self._begin(now.key, before).now = micros
+            now.given = [*given, (RAISED, json.dumps([told, type(error).__name__, str(error)[:_LONGEST]]))]
+
+    def _begin(self, key: Any, text: str | None) -> Memory:
+        memory = Memory(self._kinds, text, self._version, getattr(self._user, "migrate", None))
         self._now.key = key
         self._now.memory = memory
         self._now.given = []
         for one in self._states:
             one.memory = memory
+        return memory
 
-    def _ring(self, memory: Memory, until: int, *, before: bool) -> None:
+    def _ring(self, until: int, *, before: bool) -> None:
+        memory = self._now.memory
         while (name := memory.ringing(until, before=before)) is not None:
-            memory.now = max(memory.now, memory.timers.pop(name))
+            memory.now = max(memory.now or 0, memory.timers.pop(name))
             self._user.on_timer(name, self._now)
+
+
+class _RaisedError(Exception):
+    """A method of the user's has raised."""
+
+
+def version_of(made: type) -> int:
+    """The version of what a class remembers: its `version`, or 1."""
+    return int(getattr(made, "version", 1))
 
 
 def states_of(made: type) -> list[State]:

@@ -35,7 +35,7 @@ class State(ABC):
 
     def described(self) -> str:
         """What is kept, in words."""
-        return f"{self.name} {type(self).__name__.removesuffix('State').lower()} of {self.types}"
+        return f"{type(self).__name__.removesuffix('State').lower()} of {self.types}"
 
     @abstractmethod
     def _made(self, kind: str) -> Kind:
