@@ -41,7 +41,8 @@ def working(
         store = JarStore()
         store.ensure(["spark"], Silent())
         try:
-            stack.up(services, Silent())
+            if services:
+                stack.up(services, Silent())
             spark = open_session(name, store.paths("spark"), realtime=realtime, options=options, classes=store.classes)
             yield Context(spark, load(project=folder, profile="local"))
             spark.stop()

@@ -1,7 +1,8 @@
 """Events a second through a keyed process and through a pattern, over 4,000 keys, in batches of 500,000 rows.
 
 The keyed process is the fraud detector of the docs; of the pattern's rows one in twenty meets a condition.
-The first two batches of each warm up.
+The first two batches of each warm up. With PENSTOCK_FLINK, the path of a Python that has apache-flink, the same events
+go through PyFlink's keyed process and MATCH_RECOGNIZE too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).parents[1])  # else platform.py beside this file stands for Python's own of that name
 
 import json
+import os
 import statistics
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 KEYS = 4000
 BATCH = 500_000
 BATCHES = 6
+FLINK_SHORT, FLINK_LONG = 50_000, 350_000
 SCHEMA = "card LONG, amount DOUBLE, at TIMESTAMP"
 
 
@@ -53,18 +57,39 @@ class Fraud:
         self.small.clear()
 
 
+def events(ids: DataFrame) -> DataFrame:
+    """Payments, a millisecond apart."""
+    spread = F.pmod(F.hash("id"), F.lit(100_000)) / 100_000.0
+    amount = F.when(spread < 0.025, spread * 40).when(spread > 0.975, spread * 20_000).otherwise(spread * 1000 + 1)
+    return ids.select(
+        F.pmod(F.xxhash64("id"), F.lit(KEYS)).alias("card"),
+        amount.alias("amount"),
+        F.timestamp_millis(F.col("id") + F.lit(1_767_225_600_000)).alias("at"),
+    )
+
+
 def write(context: Context, folder: str) -> None:
-    """The events: one file for each batch, times a millisecond apart."""
+    """The events, one file for each batch."""
     for number in range(BATCHES):
         ids = context.spark.range(number * BATCH, (number + 1) * BATCH, numPartitions=1)
-        spread = F.pmod(F.hash("id"), F.lit(100_000)) / 100_000.0
-        amount = F.when(spread < 0.025, spread * 40).when(spread > 0.975, spread * 20_000).otherwise(spread * 1000 + 1)
-        rows = ids.select(
-            F.pmod(F.xxhash64("id"), F.lit(KEYS)).alias("card"),
-            amount.alias("amount"),
-            F.timestamp_millis(F.col("id") + F.lit(1_767_225_600_000)).alias("at"),
-        )
-        rows.coalesce(1).write.mode("append").parquet(folder)
+        events(ids).write.mode("append").parquet(folder)
+
+
+def write_for_flink(context: Context, folder: Path) -> None:
+    """Few events, and more; two files each, of which both readers take one, in the order of time."""
+    for name, count in (("short", FLINK_SHORT), ("long", FLINK_LONG)):
+        for part in range(2):
+            ids = context.spark.range(part, count, 2, numPartitions=1)
+            rows = events(ids).withColumn("at", F.date_format("at", "yyyy-MM-dd HH:mm:ss.SSS"))
+            rows.write.mode("append").csv(str(folder / name))
+
+
+def on_flink(python: str, folder: Path) -> dict[str, float]:
+    """The rates of PyFlink."""
+    words = [python, str(Path(__file__).with_name("state_flink.py")), f"{folder}/short", f"{folder}/long"]
+    said = subprocess.run([*words, str(FLINK_LONG - FLINK_SHORT)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    found: dict[str, float] = json.loads(said.splitlines()[-1])
+    return found
 
 
 def pipeline(name: str, folder: str) -> ps.Pipeline:
@@ -102,8 +127,14 @@ def main() -> None:
             return ps.matches(payments, steps, by="card")
 
         found.sink(alerts, ps.Memory("alerts"))
-        pattern_rate = rate(context, found)
-    told = {"keyed_events_per_s": round(keyed_rate), "pattern_events_per_s": round(pattern_rate)}
+        told: dict[str, float] = {
+            "keyed_events_per_s": round(keyed_rate),
+            "pattern_events_per_s": round(rate(context, found)),
+        }
+        if python := os.environ.get("PENSTOCK_FLINK"):
+            write_for_flink(context, context.settings.project / "flink")
+            context.spark.stop()
+            told |= on_flink(python, context.settings.project / "flink")
     print("RESULT", json.dumps(told))
 
 

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.pipeline.chatter import without_chatter
 from penstock.pipeline.class_archive import use_archive
 from penstock.pipeline.code import packed_code
 from penstock.pipeline.slots import local_cores
@@ -86,7 +87,8 @@ def open_session(
     builder = SparkSession.builder
     for key, value in (chosen | given).items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with without_chatter():
+        spark = builder.getOrCreate()
     _remember_classes(spark._jvm)
     if threading.current_thread() is threading.main_thread():
         # PySpark's own handler would cancel the batch that a Ctrl-C is meant to let end.
