@@ -58,11 +58,11 @@ def test_sessions_equal_a_plain_look_at_the_rows(spark: SparkSession) -> None:
 def test_a_session_ends_with_its_last_row_and_is_joined_by_one_between(spark: SparkSession) -> None:
     with Trial(pipeline_of(lambda events: ps.sessions(events, by=["k", "id"], gap="2 seconds")), spark) as trial:
         trial.given("events", [event(0, k="a", id=1), event(3, k="a", id=1), event(1, k="a", id=2), PAUSE])
-        trial.given("events", [event(1.5, k="a", id=1), event(8, k=None, id=1)]).end()
+        trial.given("events", [event(1.5, k="a", id=1), event(8, k=None, id=1), event(3, k="a", id=2)]).end()
         found = {(row["k"], row["id"]): (row["end"] - row["start"], row["rows"]) for row in trial.rows("out")}
         assert found == {
             ("a", 1): (timedelta(seconds=3), 3),
-            ("a", 2): (timedelta(), 1),
+            ("a", 2): (timedelta(seconds=2), 2),
             (None, 1): (timedelta(), 1),
         }
 
