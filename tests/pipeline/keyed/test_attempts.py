@@ -45,7 +45,7 @@ def test_the_next_attempt_begins_with_a_later_row() -> None:
 
 def test_an_attempt_comes_out_by_time_alone() -> None:
     made = Attempts(3, 60)
-    turn = made.turn("a", None, [], told((10, VIEW)), 30)
+    turn = made.turn("a", None, [], told((10, VIEW), (20, CART)), 30)
     assert (turn.given, turn.wakes) == ([], 70)
     assert made.turn("a", turn.text, [], [], 69).given == []
     over = made.turn("a", turn.text, [], [], 70)

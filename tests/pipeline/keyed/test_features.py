@@ -123,9 +123,10 @@ def test_only_what_features_need_is_kept() -> None:
 def test_a_field_that_was_not_kept_before_is_null_in_older_rows() -> None:
     before = FeatureRows([one for one in COLUMNS if one.field == AT], empty_rows=True)
     text = before.turn("a", None, [], told([(0, 1, None, None)]), 0).text
-    (given_now, *_) = FeatureRows(COLUMNS, empty_rows=True).turn("a", text, [], told([(1, 1, None, None)]), 1).given
-    row = json.loads(given_now[1])
-    assert (row["rows_5"], row["whole_5"]) == (2, 1)
+    rows: list[Row] = [(1, 1, None, None), (5, 1, None, None)]
+    turn = FeatureRows(COLUMNS, empty_rows=True).turn("a", text, [], told(rows), 5)
+    found = [json.loads(one) for _, one in turn.given]
+    assert [(row["rows_5"], row["whole_5"], row["whole_20"]) for row in found] == [(2, 1, 1), (2, 2, 2)]
 
 
 def test_totals_that_are_no_numbers_come_and_go() -> None:

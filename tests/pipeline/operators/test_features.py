@@ -121,6 +121,8 @@ def test_what_is_served_goes_to_zero(spark: SparkSession) -> None:
         )
 
     with Trial(pipeline_of(served), spark) as trial:
+        trial.advance("11:00")
+        assert trial.rows("out") == []
         trial.given("events", [event(1, k="a", v=2.5), event(2, k="a", v=1.5), event(2, k="a", v=None), PAUSE])
         trial.advance("12:00:17")
         trial.crash().advance("12:01:12")

@@ -33,6 +33,8 @@ def steps_of(row: dict[str, Any]) -> list[float]:
 
 def test_one_row_for_each_attempt(spark: SparkSession) -> None:
     with Trial(pipeline_of(bought, late="keep"), spark) as trial:
+        trial.advance("11:00")
+        assert trial.rows("out") == []
         trial.given("events", [event(9, k="a", id=2), event(1.5, k="a", id=1), event(2, k="a", id=9), PAUSE])
         trial.given("events", [event(12, k="a", id=3), event(5, k=None, id=1), event(7, k="b", id=2), CRASH])
         trial.advance("12:00:44")
@@ -65,6 +67,14 @@ def test_disorder_batches_and_doubles_change_nothing(spark: SparkSession) -> Non
         wanted = [[micros / 1e6 for micros in one] for one in expected(known, 3, 30_000_000)]
         assert [steps_of(row) for row in found if row["k"] == key] == wanted
         assert len(wanted) > 3
+
+
+def test_rows_of_one_time_come_in_the_order_of_the_steps(spark: SparkSession) -> None:
+    steps = {f"s{number}": f"id = {number}" for number in range(5)}
+    flow = pipeline_of(lambda events: ps.funnel(events, by="k", steps=steps, within="1 second"))
+    with Trial(flow, spark) as trial:
+        trial.given("events", [*(event(1, k="a", id=number) for number in (3, 4, 1, 0, 2)), END])
+        trial.expect("out", [{"k": "a", "reached": "s4", "completed": True, "seconds": 0.0}])
 
 
 def test_every_type_of_key_comes_back_as_it_was(spark: SparkSession) -> None:
