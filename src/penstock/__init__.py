@@ -25,15 +25,20 @@ if TYPE_CHECKING:
     from penstock.connectors.postgres import Postgres
     from penstock.connectors.protobuf import Protobuf
     from penstock.pipeline.declare import EventTime, Pipeline, ProcessingTime
+    from penstock.pipeline.keyed.feature import Count, Distinct, Last, Total
     from penstock.pipeline.keyed.pattern import Pattern, begin
     from penstock.pipeline.keyed.states import ListState, MapState, ValueState
     from penstock.pipeline.operators.as_of import as_of
     from penstock.pipeline.operators.count_window import count_window
     from penstock.pipeline.operators.deduplicated import deduplicated
+    from penstock.pipeline.operators.features import features
+    from penstock.pipeline.operators.features_at import features_at
     from penstock.pipeline.operators.folded import folded
+    from penstock.pipeline.operators.funnel import funnel
     from penstock.pipeline.operators.history_of import history_of
     from penstock.pipeline.operators.matches import matches
     from penstock.pipeline.operators.rows_of import rows_of
+    from penstock.pipeline.operators.sessions import sessions
     from penstock.pipeline.operators.top import top
     from penstock.pipeline.operators.view import view
     from penstock.settings import Secret
@@ -44,10 +49,13 @@ _HOMES = {
     **CONNECTORS,
     "Avro": "penstock.connectors.avro",
     "Capture": "penstock.cdc.capture",
+    "Count": "penstock.pipeline.keyed.feature",
     "Csv": "penstock.connectors.formats",
+    "Distinct": "penstock.pipeline.keyed.feature",
     "EventTime": "penstock.pipeline.declare",
     "Json": "penstock.connectors.formats",
     "JsonSchema": "penstock.connectors.json_schema",
+    "Last": "penstock.pipeline.keyed.feature",
     "ListState": "penstock.pipeline.keyed.states",
     "MapState": "penstock.pipeline.keyed.states",
     "Pattern": "penstock.pipeline.keyed.pattern",
@@ -56,16 +64,21 @@ _HOMES = {
     "Protobuf": "penstock.connectors.protobuf",
     "Raw": "penstock.connectors.formats",
     "Secret": "penstock.settings",
+    "Total": "penstock.pipeline.keyed.feature",
     "ValueState": "penstock.pipeline.keyed.states",
     "as_of": "penstock.pipeline.operators.as_of",
     "begin": "penstock.pipeline.keyed.pattern",
     "capture": "penstock.cdc.capture",
     "count_window": "penstock.pipeline.operators.count_window",
     "deduplicated": "penstock.pipeline.operators.deduplicated",
+    "features": "penstock.pipeline.operators.features",
+    "features_at": "penstock.pipeline.operators.features_at",
     "folded": "penstock.pipeline.operators.folded",
+    "funnel": "penstock.pipeline.operators.funnel",
     "history_of": "penstock.pipeline.operators.history_of",
     "matches": "penstock.pipeline.operators.matches",
     "rows_of": "penstock.pipeline.operators.rows_of",
+    "sessions": "penstock.pipeline.operators.sessions",
     "top": "penstock.pipeline.operators.top",
     "view": "penstock.pipeline.operators.view",
 }
@@ -75,8 +88,10 @@ __all__ = [
     "Capture",
     "Changes",
     "Console",
+    "Count",
     "Csv",
     "Delta",
+    "Distinct",
     "EventTime",
     "Files",
     "Generated",
@@ -85,6 +100,7 @@ __all__ = [
     "Json",
     "JsonSchema",
     "Kafka",
+    "Last",
     "ListState",
     "MapState",
     "Memory",
@@ -96,6 +112,7 @@ __all__ = [
     "Protobuf",
     "Raw",
     "Secret",
+    "Total",
     "ValueState",
     "__version__",
     "as_of",
@@ -103,10 +120,14 @@ __all__ = [
     "capture",
     "count_window",
     "deduplicated",
+    "features",
+    "features_at",
     "folded",
+    "funnel",
     "history_of",
     "matches",
     "rows_of",
+    "sessions",
     "top",
     "view",
 ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["percentile", "seconds"]
+__all__ = ["percentile", "seconds", "short"]
 
 _UNITS = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
+_LETTERS = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|day|week)s?", re.IGNORECASE)
 
 
@@ -17,6 +18,11 @@ def seconds(text: str) -> float | None:
     if left or not parts:
         return None
     return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts)
+
+
+def short(text: str) -> str:
+    """A duration as part of a name: `24 hours` is `24h`, `1 hour 30 minutes` is `1h30m`."""
+    return "".join(f"{number.replace('.', '_')}{_LETTERS[unit.lower()]}" for number, unit in _PART.findall(text))
 
 
 def percentile(text: str) -> float | None:

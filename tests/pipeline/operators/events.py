@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import penstock as ps
+from penstock.pipeline.spark_plan import DELAY
 from penstock.testing.connectors import plain
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ def batch_of(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
     """The same rows at rest."""
     values = [(one.get("id"), one.get("k"), one.get("v"), datetime.fromisoformat(one["at"])) for one in rows]
     return spark.createDataFrame(values, SCHEMA)
+
+
+def timed(rows: DataFrame) -> DataFrame:
+    """The same rows with the mark of an event time, as a source gives it."""
+    return rows.withMetadata("at", {DELAY: 10_000})
 
 
 def same(found: list[dict[str, Any]], rows: DataFrame) -> None:

@@ -10,12 +10,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.connectors.base import EXACT
 from penstock.pipeline.keyed.matching import Matching
 from penstock.pipeline.keyed.on_spark import ROW, row_columns, row_reader, turns, whole_row
+from penstock.pipeline.operators.conditions import conditions_met
 from penstock.pipeline.operators.event_time import event_time_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from penstock.pipeline.keyed.pattern import Pattern
     from penstock.pipeline.keyed.process import Turns
@@ -32,7 +33,7 @@ def matches(rows: DataFrame, pattern: Pattern, by: str | Sequence[str]) -> DataF
     keys = [by] if isinstance(by, str) else list(by)
     time = event_time_of(rows, "matches")
     pattern.checked()
-    bits = _bits(pattern)
+    bits = conditions_met(pattern.conditions)
     known = all(isinstance(one, str) for one in pattern.conditions)
     if known and not pattern.strict:
         rows = rows.filter(bits != 0)  # the others can't change anything: they do not reach Python
@@ -51,15 +52,6 @@ def matches(rows: DataFrame, pattern: Pattern, by: str | Sequence[str]) -> DataF
         F.col("match.__first").getField(time).alias("start"),
         F.col("match.__last").getField(time).alias("end"),
     )
-
-
-def _bits(pattern: Pattern) -> Column:
-    """Which conditions in SQL a row meets."""
-    found = F.lit(0).cast("long")
-    for at, one in enumerate(pattern.conditions):
-        if isinstance(one, str):
-            found = found + F.when(F.expr(one), F.lit(1 << at).cast("long")).otherwise(F.lit(0).cast("long"))
-    return found
 
 
 def _matching(pattern: Pattern, columns: str) -> Turns:
