@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.declare import EventTime, Pipeline, ProcessingTime
     from penstock.pipeline.keyed.pattern import Pattern, begin
     from penstock.pipeline.keyed.states import ListState, MapState, ValueState
+    from penstock.pipeline.lookups.declared import HttpLookup, SqlLookup
     from penstock.pipeline.operators.as_of import as_of
     from penstock.pipeline.operators.count_window import count_window
     from penstock.pipeline.operators.deduplicated import deduplicated
@@ -45,6 +46,7 @@ _HOMES = {
     "Capture": "penstock.cdc.capture",
     "Csv": "penstock.connectors.formats",
     "EventTime": "penstock.pipeline.declare",
+    "HttpLookup": "penstock.pipeline.lookups.declared",
     "Json": "penstock.connectors.formats",
     "JsonSchema": "penstock.connectors.json_schema",
     "ListState": "penstock.pipeline.keyed.states",
@@ -55,6 +57,7 @@ _HOMES = {
     "Protobuf": "penstock.connectors.protobuf",
     "Raw": "penstock.connectors.formats",
     "Secret": "penstock.settings",
+    "SqlLookup": "penstock.pipeline.lookups.declared",
     "ValueState": "penstock.pipeline.keyed.states",
     "as_of": "penstock.pipeline.operators.as_of",
     "begin": "penstock.pipeline.keyed.pattern",
@@ -79,6 +82,7 @@ __all__ = [
     "Files",
     "Generated",
     "Http",
+    "HttpLookup",
     "Iceberg",
     "Json",
     "JsonSchema",
@@ -94,6 +98,7 @@ __all__ = [
     "Protobuf",
     "Raw",
     "Secret",
+    "SqlLookup",
     "ValueState",
     "__version__",
     "as_of",
