@@ -116,7 +116,7 @@ def test_each_key_is_asked_once_for_a_batch(spark: SparkSession, service: Servic
 def test_what_gives_no_answer_in_time_falls_back(spark: SparkSession, service: Service) -> None:
     service.hangs("slow")
     fallback = {"tier": "none", "age": 0}
-    pipeline = shop(crm(service, timeout="200 milliseconds", retries=1, fallback=fallback))
+    pipeline = shop(crm(service, timeout="1 second", retries=1, fallback=fallback))
     with Trial(pipeline, spark) as trial:
         trial.given("events", [event(0, id=1, k="slow"), event(0, id=2, k="other")])
         trial.expect(
@@ -150,7 +150,7 @@ def test_a_row_without_an_answer_is_one_letter_with_its_coordinates_whatever_the
     service.says_in_turn("once", (503, b"busy"), (200, good))
     service.says_in_turn("later", (200, good), (503, b"busy"))
     headers = {"Authorization": ps.Secret(file=str(secret))}
-    pipeline = shop(crm(service, timeout="300 milliseconds", cache=None, headers=headers), source, sink)
+    pipeline = shop(crm(service, timeout="1 second", cache=None, headers=headers), source, sink)
     if way == "by Spark itself":
         pipeline.sinks[0] = replace(pipeline.sinks[0], guarantee="at-least-once")
     if way == "beside another sink":

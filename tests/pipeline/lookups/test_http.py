@@ -7,9 +7,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 import penstock as ps
+from penstock.connectors.retry_after import retry_after
 from penstock.pipeline.lookups import http
 from penstock.pipeline.lookups.answer import NOTHING, Answer
 from tests.pipeline.lookups.service import Service, serving
@@ -72,6 +74,13 @@ def test_what_may_pass_is_tried_again_later_each_time(service: Service, waits: l
     assert service.calls["7"] == 4
     assert len(waits) == 3
     assert all(low <= wait <= high for wait, low, high in zip(waits, (0.1, 0.2, 0.4), (0.2, 0.4, 0.8), strict=True))
+
+
+def test_a_service_says_how_long_to_wait() -> None:
+    def wait(text: str) -> float | None:
+        return retry_after(httpx.Response(429, headers={"Retry-After": text}), 10.0)
+
+    assert [wait(text) for text in ("3", "600", "0", "Wed, 21 Oct 2026 07:28:00 GMT")] == [3.0, 10.0, None, None]
 
 
 def test_what_does_not_pass_says_which_service_and_what_it_said(service: Service, waits: list[float]) -> None:

@@ -104,7 +104,7 @@ def test_a_key_of_several_columns_that_must_be_unique(platform: Project, run: Ru
 def test_a_statement_that_takes_too_long_gave_no_answer(platform: Project, run: Run) -> None:
     name = f"slow_{uuid.uuid4().hex[:6]}"
     run(f"CREATE VIEW {name} AS SELECT 1 AS id, pg_sleep(60)::text AS nap")
-    lookup = ps.SqlLookup(name, key="id", returns="nap STRING", timeout="100 milliseconds", retries=1)
+    lookup = ps.SqlLookup(name, key="id", returns="nap STRING", timeout="500 milliseconds", retries=1)
     (found,) = asked(platform, lookup, "1")
     assert (found.rule, found.passing) == ("no answer", True)
     assert found.said == f"postgres:{name} gave no answer: canceling statement due to statement timeout (2 tries)"
