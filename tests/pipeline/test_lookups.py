@@ -138,6 +138,17 @@ def test_a_row_that_must_be_known_is_a_dead_letter_if_it_is_not(spark: SparkSess
         ]
 
 
+def test_a_service_that_fails_later_makes_no_letter_of_a_row_that_came_through(
+    spark: SparkSession, service: Service
+) -> None:
+    service.says_in_turn("later", (200, json.dumps(GOLD).encode()), (503, b"busy"))
+    with Trial(shop(crm(service, cache=None), expect={"small": "id < 100"}), spark) as trial:
+        trial.given("events", [event(0, id=1, k="later"), event(0, id=100, k="g")])
+        trial.expect("enriched", [{"id": 1, **GOLD}])
+        assert [(one["rule"], json.loads(one["value"])["id"]) for one in trial.dead()] == [("small", 100)]
+    assert service.calls["later"] == 2
+
+
 @pytest.mark.parametrize("way", ["in one step", "beside another sink", "by Spark itself"])
 def test_a_row_without_an_answer_is_one_letter_with_its_coordinates_whatever_the_service_says_later(
     context: Context, kafka: Kafka, topic: Callable[..., str], tmp_path: Path, service: Service, way: str

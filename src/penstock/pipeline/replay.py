@@ -87,13 +87,13 @@ def _in_flow(
 
     if flow.returns is not None:
         given = made[flow.inputs[0]]
-        failed = known_failures(flow.lookup, record.get("failed", {}).get(flow.name, [])) if flow.lookup else None
-        if failed is not None:
-            wrong, given = given.withColumn(MADE, F.struct(failed.alias("error"))), given.filter(failed.isNull())
-            out = rows_made(made_of(flow, given, context), given)
-        else:
+        failed = _failed(flow, record)
+        if failed is None:
             wrong = made_of(flow, given, context)
             out = rows_made(wrong, given)
+        else:
+            wrong, given = given.withColumn(MADE, F.struct(failed.alias("error"))), given.filter(failed.isNull())
+            out = rows_made(made_of(flow, given, context), given)
         if ruled:
             error = F.col(f"{MADE}.error")
             said = (ORIGIN, error["kind"].alias(RULE), error["message"].alias(SAID))
@@ -111,6 +111,13 @@ def _in_flow(
     if ruled:
         yield Found(flow.name, _quarantined(flow, out))
     made[flow.name] = apply_rules(out, flow)
+
+
+def _failed(flow: Flow, record: dict[str, Any]) -> Column | None:
+    """What a lookup failed with when the batch was computed; None if nobody noted it."""
+    if flow.lookup is None or "failed" not in record:
+        return None
+    return known_failures(flow.lookup, record["failed"].get(flow.name, []))
 
 
 def _wrong_in_source(source: Source, rows: DataFrame, context: Context) -> DataFrame:

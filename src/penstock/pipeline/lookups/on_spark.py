@@ -78,7 +78,7 @@ def known_failures(lookup: Lookup, failed: Sequence[dict[str, str]]) -> Column |
     """What was said of a row when its batch was computed, null if it was answered; None if not all is known."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    if not failed or len(failed) >= _MOST:
+    if len(failed) >= _MOST:
         return None
     said = {one["question"]: {"kind": one["kind"], "message": one["message"]} for one in failed}
     known = F.from_json(F.lit(json.dumps(said)), f"MAP<STRING, {_FAILURE}>")
