@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.keyed.feature import Count, Distinct, Last, Total
     from penstock.pipeline.keyed.pattern import Pattern, begin
     from penstock.pipeline.keyed.states import ListState, MapState, ValueState
+    from penstock.pipeline.lookups.declared import HttpLookup, SqlLookup
     from penstock.pipeline.operators.as_of import as_of
     from penstock.pipeline.operators.count_window import count_window
     from penstock.pipeline.operators.deduplicated import deduplicated
@@ -53,6 +54,7 @@ _HOMES = {
     "Csv": "penstock.connectors.formats",
     "Distinct": "penstock.pipeline.keyed.feature",
     "EventTime": "penstock.pipeline.declare",
+    "HttpLookup": "penstock.pipeline.lookups.declared",
     "Json": "penstock.connectors.formats",
     "JsonSchema": "penstock.connectors.json_schema",
     "Last": "penstock.pipeline.keyed.feature",
@@ -64,6 +66,7 @@ _HOMES = {
     "Protobuf": "penstock.connectors.protobuf",
     "Raw": "penstock.connectors.formats",
     "Secret": "penstock.settings",
+    "SqlLookup": "penstock.pipeline.lookups.declared",
     "Total": "penstock.pipeline.keyed.feature",
     "ValueState": "penstock.pipeline.keyed.states",
     "as_of": "penstock.pipeline.operators.as_of",
@@ -96,6 +99,7 @@ __all__ = [
     "Files",
     "Generated",
     "Http",
+    "HttpLookup",
     "Iceberg",
     "Json",
     "JsonSchema",
@@ -112,6 +116,7 @@ __all__ = [
     "Protobuf",
     "Raw",
     "Secret",
+    "SqlLookup",
     "Total",
     "ValueState",
     "__version__",

@@ -15,6 +15,7 @@ import httpx
 
 from penstock.connectors.base import EXACT, quoted
 from penstock.connectors.letters import dead_letters, envelope
+from penstock.connectors.retry_after import retry_after
 from penstock.connectors.staged import Staged
 from penstock.connectors.writing import Batch, Letter, Opening, Writer
 from penstock.errors import DeclarationError, TransientError
@@ -105,7 +106,7 @@ class HttpWriter(Writer):
                     raise self._misdirected(answer)
                 if answer.status_code < 500 and answer.status_code not in (408, 425, 429):
                     return self._letter(key, row, f"{said}: {answer.text[:300]}")
-                wait = min(_seconds(answer.headers.get("Retry-After")) or wait, _LONGEST_WAIT)
+                wait = retry_after(answer, _LONGEST_WAIT) or wait
             if self._stopped.wait(wait):
                 break
         self._stopped.set()  # the others need not go on trying
@@ -139,7 +140,3 @@ class HttpWriter(Writer):
             headers = {"Content-Type": "application/json", **secret}
             self._client = httpx.Client(timeout=self._sink.timeout_seconds, limits=limits, headers=headers)
         return self._client
-
-
-def _seconds(text: str | None) -> float | None:
-    return float(text) if text and text.isdigit() else None

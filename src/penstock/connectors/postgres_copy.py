@@ -38,11 +38,12 @@ class Refused:
     why: str
 
 
-def connect(settings: Settings, database: str | None, name: str) -> psycopg.Connection[Any]:
+def connect(settings: Settings, database: str | None, name: str, **options: Any) -> psycopg.Connection[Any]:
     """A connection of ours, known by its name."""
-    optional: dict[str, Any] = {"password": settings.password.reveal()} if settings.password else {}
+    if settings.password:
+        options["password"] = settings.password.reveal()
     if settings.sslmode:
-        optional["sslmode"] = settings.sslmode
+        options["sslmode"] = settings.sslmode
     return psycopg.connect(
         host=settings.host,
         port=settings.port,
@@ -52,7 +53,7 @@ def connect(settings: Settings, database: str | None, name: str) -> psycopg.Conn
         connect_timeout=10,
         autocommit=True,
         options="-c client_encoding=UTF8 -c DateStyle=ISO -c IntervalStyle=postgres",
-        **optional,
+        **options,
     )
 
 

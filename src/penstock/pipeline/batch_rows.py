@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.pipeline.build import Build, stage_of
 
@@ -24,7 +24,7 @@ class BatchRows:
     """Makes the flows after a query's root, and remembers by batch what their stages counted."""
 
     def __init__(self, graph: Graph, query: Query, counted: set[str]) -> None:
-        self.observed: dict[int, dict[str, dict[str, int]]] = {}
+        self.observed: dict[int, dict[str, dict[str, Any]]] = {}
         self._graph = graph
         self._query = query
         self._counted = counted
@@ -72,7 +72,7 @@ class BatchRows:
             if stage_of(name) not in self._counted:
                 return rows
             rows = kept_until(rows, kept)
-            self.observed[number][name] = rows.agg(*counts).collect()[0].asDict()
+            self.observed[number][name] = rows.agg(*counts).collect()[0].asDict(recursive=True)
             return rows
 
         query, graph = self._query, self._graph

@@ -8,7 +8,7 @@ from penstock.connectors.base import BAD, ORIGIN, Context
 from penstock.errors import DeclarationError
 from penstock.pipeline.declare import ProcessingTime
 from penstock.pipeline.durations import percentile, seconds
-from penstock.pipeline.each import MADE, made_of, rows_made
+from penstock.pipeline.each import counts_of_made, made_of, rows_made
 from penstock.pipeline.failure import told_at
 from penstock.pipeline.freshness import FRESHNESS
 from penstock.pipeline.keyed.process import RAISED
@@ -111,8 +111,8 @@ class Build:
         else:
             given = made.get(flow.inputs[0] + ORIGIN, made[flow.inputs[0]])
             with told_at(flow.place, f"What {flow.name!r} returns", "Write it as columns: 'id LONG, score DOUBLE'."):
-                raised = F.count_if(F.col(f"{MADE}.error").isNotNull()).alias("raised")
-                rows = rows_made(observe(made_of(flow, given), flow.name, [raised]), given)
+                tried = observe(made_of(flow, given, self.context), flow.name, counts_of_made(flow))
+                rows = rows_made(tried, given)
         for rule in flow.expectations:
             with told_at(flow.place, f"Expectation {rule.name!r} of flow {flow.name!r}", "Correct the rule."):
                 rows.filter(broken(rule))

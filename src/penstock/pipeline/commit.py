@@ -101,7 +101,7 @@ class Commit:
             self.failure = error
             raise
 
-    def observed(self, number: int) -> dict[str, dict[str, int]]:
+    def observed(self, number: int) -> dict[str, dict[str, Any]]:
         """What was counted in a batch after the root, asked once."""
         return self._rows.observed.pop(number, {})
 
@@ -245,5 +245,6 @@ class Commit:
         """The record with what is wrong with the rows of this batch, now that it is computed."""
         counts, late = observed(self._build.context.spark, self._query_id)  # the batch has a session of its own
         counts = {name: one for name, one in counts.items() if stage_of(name) in self._counted}
-        dead, _ = progress.counts_of({**counts, **self._rows.observed.get(record["batch"], {})})
-        return {**record, "dead": dead, "late": late}
+        counts |= self._rows.observed.get(record["batch"], {})
+        dead, _ = progress.counts_of(counts)
+        return {**record, "dead": dead, "late": late, "failed": progress.failed_in(counts)}

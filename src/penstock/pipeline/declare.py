@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.pipeline.keyed.declared import Declared
+    from penstock.pipeline.lookups.declared import Lookup
 
 __all__ = [
     "ALL",
@@ -125,6 +126,7 @@ class Flow:
     unbounded: bool = False
     returns: str | None = None
     process: Declared | None = field(default=None, compare=False)
+    lookup: Lookup | None = field(default=None, compare=False)
     with_origin: bool = False  # a flow of ours, which is told where each row of its source came from
 
     def __call__(self, *inputs: Any) -> Any:
@@ -236,6 +238,25 @@ class Pipeline:
         """
         return lambda body: self._add(body, name, expect, emit="final", returns=returns)
 
+    def lookup(
+        self,
+        name: str,
+        given: Flow | Source | str,
+        lookup: Lookup,
+        *,
+        expect: Mapping[str, str | tuple[str, str]] | None = None,
+    ) -> Flow:
+        """Declare a flow that adds to each row what a service knows of it.
+
+        `shop.lookup("enriched", orders, ps.HttpLookup("http://crm/customers/{customer_id}", returns="tier STRING"))`.
+        A row that the service can't be asked for is a dead letter, the query goes on.
+        """
+        from penstock.pipeline.lookups.declared import lookup_flow
+
+        made = lookup_flow(name, given if isinstance(given, str) else given.name, lookup, _rules(expect))
+        self.flows.append(made)
+        return made
+
     def keyed(
         self,
         by: str | Sequence[str],
@@ -294,16 +315,21 @@ class Pipeline:
         expect: Mapping[str, str | tuple[str, str]] | None,
         **how: Any,
     ) -> Flow:
-        rules = tuple(
-            Expectation(title, *((rule, "quarantine") if isinstance(rule, str) else rule))
-            for title, rule in (expect or {}).items()
-        )
         code = body.__code__
         place = Place(code.co_filename, code.co_firstlineno)
         inputs = tuple(inspect.signature(body).parameters)
-        made = Flow(name=name or body.__name__, function=body, inputs=inputs, expectations=rules, place=place, **how)
+        made = Flow(
+            name=name or body.__name__, function=body, inputs=inputs, expectations=_rules(expect), place=place, **how
+        )
         self.flows.append(made)
         return made
+
+
+def _rules(expect: Mapping[str, str | tuple[str, str]] | None) -> tuple[Expectation, ...]:
+    return tuple(
+        Expectation(title, *((rule, "quarantine") if isinstance(rule, str) else rule))
+        for title, rule in (expect or {}).items()
+    )
 
 
 def _readable(connector: SourceConnector, place: Place) -> SourceConnector:

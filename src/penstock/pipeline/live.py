@@ -102,10 +102,12 @@ class Live:
         record = progress.record_of(told)
         if record["duration_ms"].get("addBatch") is None:
             return None
-        dead, warned = progress.counts_of(self.commit.observed(record["batch"]))
+        after = self.commit.observed(record["batch"])
+        dead, warned = progress.counts_of(after)
         record["freshness"] = freshness_of(told.get("observedMetrics", {}), *self._times(told))
         record["dead"] |= dead
         record["warned"] |= warned
+        record["failed"] |= progress.failed_in(after)
         self.tries = 0
         record["watermark_before"], self._watermark = self._watermark, record["watermark"]
         self.last = record

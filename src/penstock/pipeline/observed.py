@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.pipeline.spark_plan import walk
 
@@ -15,7 +15,7 @@ __all__ = ["observed"]
 _LATE = "numRowsDroppedByWatermark"
 
 
-def observed(spark: SparkSession, query_id: str) -> tuple[dict[str, dict[str, int]], int]:
+def observed(spark: SparkSession, query_id: str) -> tuple[dict[str, dict[str, Any]], int]:
     """The counts of the stages by their names, and how many rows came too late; once the batch is computed."""
     working = spark._jsparkSession.streams().get(query_id).streamingQuery().lastExecution()
     metrics = working.observedMetrics()

@@ -121,7 +121,8 @@ class Plan:
         lines += [f"  source {one.name} <- {one.connector.target()}{_time(one)}" for one in self.graph.sources]
         lines += [f"  table  {one.name} <- {one.connector.target()}" for one in self.graph.tables]
         for flow in self.graph.flows:
-            lines.append(f"  flow   {flow.name}({', '.join(flow.inputs)})  [{flow.place}]")
+            asked = f" <- {flow.lookup.target()}" if flow.lookup else ""
+            lines.append(f"  flow   {flow.name}({', '.join(flow.inputs)}){asked}  [{flow.place}]")
             lines += [f"           expect {one.name}: {one.rule} ({one.action})" for one in flow.expectations]
         for query in self.queries:
             lines.append(f"  query  {query.name} ({query.latency}): {' -> '.join((*query.sources, *query.flows))}")
@@ -149,6 +150,7 @@ class Plan:
                 {
                     "name": one.name,
                     "inputs": list(one.inputs),
+                    "lookup": one.lookup.target() if one.lookup else None,
                     "emit": one.emit,
                     "place": str(one.place),
                     "expectations": [{"name": e.name, "rule": e.rule, "action": e.action} for e in one.expectations],
@@ -188,6 +190,8 @@ class Plan:
         lines += [f'  {one.name}[("{one.connector.target()}")]' for one in read]
         for flow in self.graph.flows:
             lines += [f"  {name} --> {flow.name}" for name in flow.inputs]
+            if flow.lookup:
+                lines.append(f'  {flow.name}__asked[("{flow.lookup.target()}")] -.-> {flow.name}')
         for number, sink in enumerate(self.graph.sinks):
             late = sink.flow.endswith(LATE)
             arrow = "-. late .->" if late else "-->"

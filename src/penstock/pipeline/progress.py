@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["append", "behind", "counts_of", "older", "record_of"]
+__all__ = ["append", "behind", "counts_of", "failed_in", "older", "record_of"]
 
 _LARGEST = 16 << 20
+_FAILED = "failed"
 
 
 def record_of(told: dict[str, Any]) -> dict[str, Any]:
@@ -32,6 +33,7 @@ def record_of(told: dict[str, Any]) -> dict[str, Any]:
         "late": sum(one.get("numRowsDroppedByWatermark", 0) for one in state),
         "dead": dead,
         "warned": warned,
+        "failed": failed_in(told.get("observedMetrics", {})),
         "state_rows": sum(one.get("numRowsTotal", 0) for one in state),
         "state_bytes": sum(one.get("memoryUsedBytes", 0) for one in state),
         "duration_ms": told.get("durationMs", {}),
@@ -50,7 +52,7 @@ def record_of(told: dict[str, Any]) -> dict[str, Any]:
 Counts = dict[str, dict[str, int]]
 
 
-def counts_of(observed: Mapping[str, Mapping[str, int]]) -> tuple[Counts, Counts]:
+def counts_of(observed: Mapping[str, Mapping[str, Any]]) -> tuple[Counts, Counts]:
     """What the stages counted: rows that are dead, and rows that only broke a rule that warns."""
     dead: Counts = {}
     warned: Counts = {}
@@ -60,9 +62,14 @@ def counts_of(observed: Mapping[str, Mapping[str, int]]) -> tuple[Counts, Counts
         stage = name.partition(":")[0]
         for said, count in counts.items():
             action, _, rule = said.partition(":")
-            if count:
+            if count and said != _FAILED:
                 (warned if action == "warn" else dead).setdefault(stage, {})[rule or action] = count
     return dead, warned
+
+
+def failed_in(observed: Mapping[str, Mapping[str, Any]]) -> dict[str, list[dict[str, str]]]:
+    """What the lookups of the stages could not answer, and what was said."""
+    return {name: list(counts[_FAILED]) for name, counts in observed.items() if counts.get(_FAILED)}
 
 
 def append(path: Path, record: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from penstock.pipeline.build import apply_rules, broken, call, source_rules
 from penstock.pipeline.declare import ProcessingTime
 from penstock.pipeline.each import MADE, made_of, rows_made
 from penstock.pipeline.late_rows import late_rows
+from penstock.pipeline.lookups.on_spark import known_failures
 from penstock.pipeline.spark_plan import DELAY, analysed, carried, first_states, with_own_names
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def found_in(
         flow = graph.flow(name)
         if flow.with_origin or not set(flow.inputs) <= set(made):  # the latter is after state
             continue
-        yield from _in_flow(flow, made, record, ruled=name in counted, late=late and name in owned)
+        yield from _in_flow(flow, made, record, context, ruled=name in counted, late=late and name in owned)
 
 
 def told_of(graph: Graph, query: Query, record: dict[str, Any]) -> Iterator[tuple[Source, dict[str, Any]]]:
@@ -80,18 +81,23 @@ def told_of(graph: Graph, query: Query, record: dict[str, Any]) -> Iterator[tupl
 
 
 def _in_flow(
-    flow: Flow, made: dict[str, DataFrame], record: dict[str, Any], *, ruled: bool, late: bool
+    flow: Flow, made: dict[str, DataFrame], record: dict[str, Any], context: Context, *, ruled: bool, late: bool
 ) -> Iterator[Found]:
     from pyspark.sql import functions as F  # noqa: N812
 
     if flow.returns is not None:
         given = made[flow.inputs[0]]
-        tried = made_of(flow, given)
+        failed = _failed(flow, record)
+        if failed is None:
+            wrong = made_of(flow, given, context)
+            out = rows_made(wrong, given)
+        else:
+            wrong, given = given.withColumn(MADE, F.struct(failed.alias("error"))), given.filter(failed.isNull())
+            out = rows_made(made_of(flow, given, context), given)
         if ruled:
             error = F.col(f"{MADE}.error")
             said = (ORIGIN, error["kind"].alias(RULE), error["message"].alias(SAID))
-            yield Found(flow.name, tried.filter(error.isNotNull()).select(*said))
-        out = rows_made(tried, given)
+            yield Found(flow.name, wrong.filter(error.isNotNull()).select(*said))
     else:
         inputs = {name: rows for name, rows in made.items() if name in flow.inputs}
         out = carried(call(flow, {name: rows.drop(ORIGIN) for name, rows in inputs.items()}), inputs.values())
@@ -105,6 +111,13 @@ def _in_flow(
     if ruled:
         yield Found(flow.name, _quarantined(flow, out))
     made[flow.name] = apply_rules(out, flow)
+
+
+def _failed(flow: Flow, record: dict[str, Any]) -> Column | None:
+    """What a lookup failed with when the batch was computed; None if nobody noted it."""
+    if flow.lookup is None or "failed" not in record:
+        return None
+    return known_failures(flow.lookup, record["failed"].get(flow.name, []))
 
 
 def _wrong_in_source(source: Source, rows: DataFrame, context: Context) -> DataFrame:

@@ -40,7 +40,8 @@ def _found(graph: Graph, query: Query, facts: dict[str, Facts]) -> Iterator[str]
             yield f"the idle time of source {name!r}: leave it out."
     for flow in graph.flows:
         if flow.name in query.flows and flow.returns is not None:
-            yield f"flow {flow.name!r}, Python code on single rows: write it with Spark's functions."
+            rewrite = "join with a table" if flow.lookup else "write it with Spark's functions"
+            yield f"flow {flow.name!r}, Python code on single rows: {rewrite}."
     for sink in query.sinks:
         if not sink.connector.realtime:
             yield f"the {sink.connector.system} sink: write to Kafka."

@@ -93,7 +93,7 @@ def cycles(pipeline: Pipeline) -> None:
 
 
 def options(pipeline: Pipeline) -> None:
-    """Every connector's options make sense."""
+    """The options of every connector and lookup make sense."""
     read: list[Source | Table] = [*pipeline.sources, *pipeline.tables]
     for source in read:
         reader = getattr(source.connector, "format", None)
@@ -102,6 +102,9 @@ def options(pipeline: Pipeline) -> None:
     for table in pipeline.tables:
         if getattr(table.connector, "pattern", False):
             raise _wrong(table.place, "A table is of topics that are named.", "Leave pattern out.")
+    for flow in pipeline.flows:
+        for problem, remedy in flow.lookup.problems() if flow.lookup else ():
+            raise _wrong(flow.place, problem, remedy)
     for sink in pipeline.sinks:
         for problem, remedy in sink.connector.problems():
             raise _wrong(sink.place, problem, remedy)
