@@ -120,7 +120,7 @@ def main() -> None:
         keyed.sink(keyed.keyed(by="card", returns=SCHEMA, name="fraud")(Fraud), ps.Memory("fraud"))
         keyed_rate = rate(context, keyed)
         found = pipeline("pattern", folder)
-        steps = ps.begin("small", "amount < 1").followed_by("large", "amount > 10000").within("1 minute").skip("past")
+        steps = ps.pattern("small", "amount < 1").followed_by("large", "amount > 10000").within("1 minute").skip("past")
 
         @found.flow
         def alerts(payments: DataFrame) -> DataFrame:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.connectors.protobuf import Protobuf
     from penstock.pipeline.declare import EventTime, Pipeline, ProcessingTime
     from penstock.pipeline.keyed.feature import Count, Distinct, Last, Total
-    from penstock.pipeline.keyed.pattern import Pattern, begin
+    from penstock.pipeline.keyed.pattern import Pattern, pattern
     from penstock.pipeline.keyed.states import ListState, MapState, ValueState
     from penstock.pipeline.lookups.declared import HttpLookup, SqlLookup
     from penstock.pipeline.operators.as_of import as_of
@@ -70,7 +70,6 @@ _HOMES = {
     "Total": "penstock.pipeline.keyed.feature",
     "ValueState": "penstock.pipeline.keyed.states",
     "as_of": "penstock.pipeline.operators.as_of",
-    "begin": "penstock.pipeline.keyed.pattern",
     "capture": "penstock.cdc.capture",
     "count_window": "penstock.pipeline.operators.count_window",
     "deduplicated": "penstock.pipeline.operators.deduplicated",
@@ -80,6 +79,7 @@ _HOMES = {
     "funnel": "penstock.pipeline.operators.funnel",
     "history_of": "penstock.pipeline.operators.history_of",
     "matches": "penstock.pipeline.operators.matches",
+    "pattern": "penstock.pipeline.keyed.pattern",
     "rows_of": "penstock.pipeline.operators.rows_of",
     "sessions": "penstock.pipeline.operators.sessions",
     "top": "penstock.pipeline.operators.top",
@@ -121,7 +121,6 @@ __all__ = [
     "ValueState",
     "__version__",
     "as_of",
-    "begin",
     "capture",
     "count_window",
     "deduplicated",
@@ -131,6 +130,7 @@ __all__ = [
     "funnel",
     "history_of",
     "matches",
+    "pattern",
     "rows_of",
     "sessions",
     "top",

@@ -222,7 +222,7 @@ def test_who_publishes_dead_rows_stays_the_same(context: Context, kafka: Kafka, 
     bad()
     started(declare(("good", good), ("totals", totals)), context)
     dead = [one.json()["offset"] for one in read(kafka, f"{name}-dead-letters")]
-    assert dead == [0, 1, 2]
+    assert sorted(dead) == [0, 1, 2]  # in whichever partition
 
 
 def test_a_renamed_query_does_not_start_over_silently(context: Context, topic: Callable[..., str]) -> None:

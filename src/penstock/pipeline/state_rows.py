@@ -71,9 +71,11 @@ def _shown(row: Row) -> dict[str, Any]:
     value = known.get("value") or known.get("list_element") or known.get("single_value") or {}
     if set(value) == {"memory", "waiting", "wakes"}:  # a process of ours
         waiting = value["waiting"].split("\n") if value["waiting"] else []
+        remembered = json.loads(value["memory"]) if value["memory"] else {}
         value = {
-            **(json.loads(value["memory"]) if value["memory"] else {}),
+            **(remembered if isinstance(remembered, dict) else {"value": remembered}),
             "waiting": [json.loads(line.partition("{")[1] + line.partition("{")[2]) for line in waiting],
+            "bytes": len(value["memory"] or "") + len(value["waiting"] or ""),
             "wakes": (_EPOCH + timedelta(microseconds=value["wakes"])).isoformat() if value["wakes"] else None,
         }
     return {"key": known["key"], "value": value}

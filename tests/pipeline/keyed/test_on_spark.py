@@ -89,7 +89,7 @@ def test_states_timers_and_outputs_equal_those_without_spark(spark: SparkSession
 
 def test_three_failed_payments_within_five_minutes(spark: SparkSession) -> None:
     made = pipeline()
-    failed = ps.begin("failed", "amount < 0").times(3).within("5 minutes").skip("past")
+    failed = ps.pattern("failed", "amount < 0").times(3).within("5 minutes").skip("past")
 
     @made.flow
     def alerts(payments: DataFrame) -> DataFrame:
@@ -106,7 +106,7 @@ def test_three_failed_payments_within_five_minutes(spark: SparkSession) -> None:
 
 def test_a_cart_that_is_left_alone_for_half_an_hour(spark: SparkSession) -> None:
     made = pipeline()
-    left = ps.begin("filled", "amount > 0").not_followed_by(lambda one: one["amount"] == 0).within("30 minutes")
+    left = ps.pattern("filled", "amount > 0").not_followed_by(lambda one: one["amount"] == 0).within("30 minutes")
 
     @made.flow
     def abandoned(payments: DataFrame) -> DataFrame:
@@ -162,7 +162,7 @@ def test_another_pattern_is_refused_before_the_start(context: Context, tmp_path:
 
         @given.flow
         def alerts(payments: DataFrame) -> DataFrame:
-            return ps.matches(payments, ps.begin("one", condition).times(2), by="card")
+            return ps.matches(payments, ps.pattern("one", condition).times(2), by="card")
 
         given.sink(alerts, ps.Kafka("alerts"))
         return compile_pipeline(given, context)

@@ -27,7 +27,7 @@ def declared(case: Case) -> Pattern:
     made: Pattern | None = None
     for step in case.pattern:
         if made is None:
-            made = ps.begin(step["name"], step["on"])
+            made = ps.pattern(step["name"], step["on"])
         elif step["how"] in NEGATIVE:
             made = getattr(made, step["how"])(step["on"])
             continue
@@ -139,10 +139,10 @@ def test_random_patterns_equal_the_reference(
 
 def test_patterns_that_can_not_be() -> None:
     with pytest.raises(DeclarationError, match="never ends"):
-        ps.begin("a", "x = 1").not_followed_by("x = 2").checked()
+        ps.pattern("a", "x = 1").not_followed_by("x = 2").checked()
     with pytest.raises(DeclarationError, match="Every step of the pattern is optional"):
-        ps.begin("a", "x = 1").optional().checked()
+        ps.pattern("a", "x = 1").optional().checked()
     with pytest.raises(DeclarationError, match="can't be called 'a' here"):
-        ps.begin("a", "x = 1").next("a", "x = 2")
+        ps.pattern("a", "x = 1").next("a", "x = 2")
     with pytest.raises(DeclarationError, match=r"skip\('first:b'\) is not known"):
-        ps.begin("a", "x = 1").skip("first:b")
+        ps.pattern("a", "x = 1").skip("first:b")

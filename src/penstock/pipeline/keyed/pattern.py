@@ -1,4 +1,4 @@
-"""A pattern, declared step by step: `ps.begin("small", "amount < 1").followed_by("large", "amount > 10000")`."""
+"""A pattern, declared step by step: `ps.pattern("small", "amount < 1").followed_by("large", "amount > 10000")`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.pipeline.declare import Place
 from penstock.pipeline.durations import seconds
 from penstock.pipeline.keyed.matcher import ANY, RELAXED, STRICT, Step
 
-__all__ = ["Condition", "Pattern", "begin"]
+__all__ = ["Condition", "Pattern", "pattern"]
 
 Condition = str | Callable[[dict[str, Any]], bool]
 _SKIPS = ("none", "next", "past")
@@ -143,7 +143,7 @@ class Pattern:
         return replace(self, steps=(*self.steps[:-1], replace(self.steps[-1], **changes)))
 
 
-def begin(name: str, condition: Condition) -> Pattern:
+def pattern(name: str, condition: Condition) -> Pattern:
     """The first step of a pattern; a condition is SQL over the row's columns, or a Python function of the row."""
     return Pattern((), ())._then(name, condition, RELAXED)
 
