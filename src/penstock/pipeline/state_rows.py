@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["refuse_without_state", "state_rows"]
 
+_VALUES = ("value", "list_element", "single_value", "user_map_value")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -66,15 +67,22 @@ def _of_key(rows: DataFrame, key: str | None) -> DataFrame:
     return rows.filter(F.concat_ws(",", *(F.col("key").getField(name).cast("string") for name in names)) == key)
 
 
+def _row_in(line: str) -> Any:
+    """The row in the text of one that waits: before it are its time and marks, after it where it came from."""
+    return json.JSONDecoder().raw_decode(line, line.index("{"))[0]
+
+
 def _shown(row: Row) -> dict[str, Any]:
     known = row.asDict(recursive=True)
-    value = known.get("value") or known.get("list_element") or known.get("single_value") or {}
+    value: dict[str, Any] = next((known[name] for name in _VALUES if known.get(name)), {})
+    if "user_map_key" in known:
+        value = {**known["user_map_key"], **value}
     if set(value) == {"memory", "waiting", "wakes"}:  # a process of ours
         waiting = value["waiting"].split("\n") if value["waiting"] else []
         remembered = json.loads(value["memory"]) if value["memory"] else {}
         value = {
             **(remembered if isinstance(remembered, dict) else {"value": remembered}),
-            "waiting": [json.loads(line.partition("{")[1] + line.partition("{")[2]) for line in waiting],
+            "waiting": [_row_in(line) for line in waiting],
             "bytes": len(value["memory"] or "") + len(value["waiting"] or ""),
             "wakes": (_EPOCH + timedelta(microseconds=value["wakes"])).isoformat() if value["wakes"] else None,
         }
