@@ -60,7 +60,7 @@ def phase(folder: Path, first: int, last: int, minute: int) -> dict[str, float]:
         files = ps.Files(str(folder / "payments"), kind="parquet", schema=SCHEMA, files_per_batch=1)
         made.source("payments", files, time=ps.EventTime("at", delay="5 seconds"))
         counted = made.keyed(by="card", returns=SCHEMA, ordered=False, name="counted")(Counted)
-        made.sink(counted, ps.Memory("counted"))
+        made.sink(counted, ps.Files(str(folder / "counted"), kind="parquet"))
         began = time.perf_counter()
         with Peak() as peak:
             _, running = caught_up(made, replace(context, settings=replace(context.settings, project=folder)))
