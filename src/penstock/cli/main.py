@@ -16,6 +16,7 @@ from penstock.errors import PenstockError
 __all__ = ["main"]
 
 _COMMANDS = {
+    "init": ("penstock.cli.init:init", "Write a project to begin with."),
     "check": ("penstock.cli.pipelines:check", "Check a pipeline without running it."),
     "explain": ("penstock.cli.pipelines:explain", "Show what a pipeline will run."),
     "run": ("penstock.cli.pipelines:run", "Run a pipeline."),
