@@ -94,6 +94,38 @@ def test_every_change_of_either_side_corrects_it(both: Shop, context: Context, t
     step({"orders": 1}, "DELETE FROM orders WHERE id = 14")
 
 
+def sunk(pipeline: ps.Pipeline, shop: Shop) -> ps.Pipeline:
+    pipeline.sink("named", ps.Postgres(f"{shop.name}.copy", key="id", create=True))
+    return pipeline
+
+
+def test_binary_keys_and_replaced_partners(both: Shop, context: Context) -> None:
+    """A price list by a code that is not its key: the code moves from one row to another, in whatever order."""
+    both.sql(
+        "ALTER TABLE customers ADD COLUMN code bytea",
+        "ALTER TABLE orders ADD COLUMN code bytea",
+        "INSERT INTO customers VALUES (1, 'Ada', NULL, '\\xff'), (2, 'Bob', NULL, '\\xfe')",
+        "INSERT INTO orders VALUES (10, NULL, 5, '\\xff'), (11, NULL, 6, '\\xfe'), (12, NULL, 7, '\\x80')",
+    )
+    both.wait_for(2)
+    both.wait_for(3, "orders")
+    own = both.into(context)
+    pipeline = sunk(joined(both, "left", COLUMNS, code="code"), both)
+
+    def same() -> bool:
+        caught_up(pipeline, own)
+        wanted = both.sql("SELECT o.id, c.name FROM orders AS o LEFT JOIN customers AS c USING (code) ORDER BY 1")
+        return both.sql("SELECT id, name FROM copy ORDER BY id") == wanted
+
+    assert same()
+    both.sql("INSERT INTO customers VALUES (3, 'Cid', NULL, '\\xff')")
+    both.wait_for(3)
+    caught_up(pipeline, own)  # two have the code for a while
+    both.sql("DELETE FROM customers WHERE id = 1")
+    both.wait_for(4)
+    assert same()
+
+
 def test_what_can_not_be_joined_is_refused(both: Shop, context: Context) -> None:
     own = both.into(context)
 
@@ -105,6 +137,16 @@ def test_what_can_not_be_joined_is_refused(both: Shop, context: Context) -> None
 
     assert "Both tables have a column 'id'" in refused(joined(both, customer="city"))
     assert "customer is int and name is string" in refused(joined(both, columns=COLUMNS, customer="name"))
+    lost = joined(both, columns=COLUMNS)
+
+    @lost.flow
+    def shown(named: DataFrame) -> DataFrame:
+        return named.select("id", "name")
+
+    lost.sink(shown, ps.Postgres(f"{both.name}.shown", key="id", create=True))
+    assert "do not say any more which of them delete" in refused(lost)
+    kept = [compile_pipeline(sunk(joined(both, how, COLUMNS), both), own).queries[0].state for how in ("inner", "left")]
+    assert kept[0] != kept[1]  # one can't go on from the other's checkpoint
     assert "how='outer' is not known" in refused(joined(both, "outer", COLUMNS))
     weak = joined(both, columns=COLUMNS)
     weak.sink("named", ps.Kafka(f"{both.name}-weak", key="id"), guarantee="at-least-once")

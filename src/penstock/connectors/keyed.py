@@ -103,8 +103,8 @@ def deletes(rows: DataFrame, delete: str | None) -> Column:
     """Whether a row deletes its key: by the sink's condition, or as a change of a captured table says."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    said = F.expr(delete) if delete else F.col(REMOVED) if REMOVED in rows.columns else F.lit(False)
-    return F.coalesce(said, F.lit(False))
+    said = F.coalesce(F.expr(delete), F.lit(False)) if delete else F.lit(False)
+    return said | F.coalesce(F.col(REMOVED), F.lit(False)) if REMOVED in rows.columns else said
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ class Build:
 
     def _origin_wanted(self, name: str) -> bool:
         """Whether a flow tells where a row of this source or flow came from."""
-        told = (one for one in self.graph.flows if one.with_origin or self.graph.quarantines(one.name))
+        told = (one for one in self.graph.flows if one.with_origin or one.process is not None)
         return any(name in self.graph.needed(one.name) for one in told)
 
 
@@ -160,7 +160,7 @@ def call(flow: Flow, made: Mapping[str, DataFrame]) -> DataFrame:
 
 def _given(flow: Flow, made: Mapping[str, DataFrame], name: str) -> DataFrame:
     """An input as a flow takes it: with the origin of its rows if it tells of them."""
-    told = flow.with_origin or (flow.process is not None and flow.process.quarantine)
+    told = flow.with_origin or flow.process is not None
     return made.get(name + ORIGIN, made[name]) if told else made[name]
 
 

@@ -72,7 +72,8 @@ class PipelineState:
 
     def owners(self, plan: Plan) -> dict[str, str]:
         """For each source and flow the one query that counts and publishes its dead rows: the one that did before."""
-        owners: dict[str, str] = {}
+        # Only a query that has all that a process gives out can tell of the rows that it could not use.
+        owners = {query.root: query.name for query in plan.queries if plan.graph.quarantines(query.root)}
         for query in plan.queries:
             for stage in self._plan(query.name).get("owns", []):
                 if stage in (*query.sources, *query.flows):

@@ -68,7 +68,7 @@ def _of_key(rows: DataFrame, key: str | None) -> DataFrame:
 
 
 def _row_in(line: str) -> Any:
-    """The row in the text of one that waits: before it are its time and marks, after it where it came from."""
+    """The row in the text of one that waits: before it are its time, marks, and where it came from."""
     return json.JSONDecoder().raw_decode(line, line.index("{"))[0]
 
 

@@ -40,14 +40,18 @@ class ProcessTrial:
         self._declared = flow.process
         self._kinds = {name: columns_of(ddl) for name, ddl in self._declared.outputs.items()}
         self._given: list[dict[str, Any]] = []
+        self._late: list[dict[str, Any]] = []
         self._turns: dict[Any, Turn] = {}
         self._out: list[tuple[str, dict[str, Any]]] = []
         self._time = 0
         self._process = Process(self._declared.made, self._row, self._declared.outputs, ordered=self._declared.ordered)
 
     def given(self, *rows: dict[str, Any], at: str | datetime) -> Self:
-        """Give rows that happened at a time."""
+        """Give rows that happened at a time; one that time has passed already is late."""
         for row in rows:
+            if self._declared.clock == "event" and self._time > 0 and _micros(moment(at)) <= self._time:
+                self._late.append(row)
+                continue
             self._given.append(row)
             self._turn(self._key(row), [(_micros(moment(at)), f"{len(self._given) - 1:09}")])
         return self
@@ -75,6 +79,10 @@ class ProcessTrial:
     def rows(self, output: str = MAIN) -> list[dict[str, Any]]:
         """What it has given so far."""
         return [row for name, row in self._out if name == output]
+
+    def late(self) -> list[dict[str, Any]]:
+        """The rows that came too late."""
+        return list(self._late)
 
     def state(self, key: Any) -> dict[str, Any]:
         """What it remembers of a key, by the names of its states, as JSON has it; empty if nothing."""

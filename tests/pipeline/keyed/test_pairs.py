@@ -53,13 +53,23 @@ def joined(left: Kept, right: Kept, outer: tuple[bool, bool]) -> Joined:
 def test_the_result_is_the_join(how: str, batches: list[News]) -> None:
     left, right, outer = Kept(), Kept(), OUTER[how]
     before = joined(left, right, outer)
+    sink: set[str] = set()
     for new in batches:
         found = list(changed_pairs(left, right, named(new), outer))
         now = joined(left, right, outer)
         gone = [(True, *rows) for pair, rows in before.items() if pair not in now]
         come = [(False, *rows) for pair, rows in now.items() if before.get(pair) != rows]
-        assert sorted(found, key=str) == sorted([*gone, *come], key=str)
+        told, more = found[: len(gone) + len(come)], found[len(gone) + len(come) :]
+        assert sorted(told, key=str) == sorted([*gone, *come], key=str)
         assert [one[0] for one in found] == sorted((one[0] for one in found), reverse=True)  # those that go come first
+        for _, one, other in more:  # rows that lost one of several partners, and nothing else
+            assert one in {row for _, row, _ in gone}
+            assert one in left.values()
+            assert other in right.values()
+        for removed, one, _ in found:  # a sink that knows rows by the left key
+            if one is not None:
+                (sink.discard if removed else sink.add)(one[0])
+        assert sink == {pair[0] for pair in now if pair[0] is not None}
         before = now
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import penstock as ps
 from penstock.broker import Producer, read
@@ -15,10 +15,12 @@ from tests.pipeline.keyed.test_on_spark import pipeline, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.connectors.base import Context
+    from penstock.pipeline.keyed.process import Now
     from penstock.settings import Kafka
 
 
@@ -33,6 +35,52 @@ def test_on_trial(spark: SparkSession) -> None:
         trial.expect("fraud", [{"card": "a", "amount": 20_000.0}])
         letters = trial.dead()
     assert [(one["stage"], one["rule"], one["message"]) for one in letters] == [("fraud", "ValueError", "unlucky")] * 3
+
+
+class Sequence:
+    """The amounts so far, as they came."""
+
+    last = ps.ListState("DOUBLE")
+
+    def on_event(self, payments: dict[str, Any], now: Now) -> None:
+        if payments["amount"] == 13:
+            raise ValueError("unlucky")
+        self.last.append(payments["amount"])
+        now.emit({"card": now.key, "told": str(self.last.get())})
+
+
+def test_the_query_that_has_them_tells_of_them(
+    context: Context, kafka: Kafka, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    source, out = topic("payments"), topic("told")
+    made = ps.Pipeline(f"bank-{uuid.uuid4().hex[:6]}")
+    made.source("payments", ps.Kafka(source, format=ps.Json(PAYMENT)), time=ps.EventTime("at", delay="10 seconds"))
+    told = made.keyed(by="card", returns="card STRING, told STRING", name="told")(Sequence)
+    made.sink(told, ps.Files(str(tmp_path / "files"), "parquet"))  # Spark writes it by itself, in a query of its own
+    made.sink(told, ps.Kafka(out))
+    with Producer(kafka) as producer:
+        for one in (row(0, 9), row(0, 10), row(0, 13), row(0, 8), row(100, 1, "b")):
+            producer.send(source, one)
+    running = start(compile_pipeline(made, context), context, until_caught_up=True)
+    assert running.wait(120)
+    running.close()
+    letters = [one.json() for one in read(kafka, f"{made.name}-dead-letters")]
+    assert [(one["offset"], one["rule"]) for one in letters] == [(2, "ValueError")]
+    # Rows of one time are taken in the order in which they came.
+    assert [one.json()["told"] for one in read(kafka, out)] == ["[9.0]", "[9.0, 10.0]", "[9.0, 10.0, 8.0]"]
+
+
+def test_a_process_with_state_after_it_stops_at_such_a_row(context: Context, topic: Callable[..., str]) -> None:
+    made = pipeline()
+    made.keyed(by="card", returns=PAYMENT, name="fraud")(Careless)
+
+    @made.flow(unbounded=True)
+    def again(fraud: DataFrame) -> DataFrame:
+        return fraud.dropDuplicates(["card"])
+
+    made.sink(again, ps.Kafka(topic("again")))
+    plan = compile_pipeline(made, context)
+    assert not plan.graph.quarantines("fraud__outputs")
 
 
 def test_with_coordinates_through_flows(context: Context, kafka: Kafka, topic: Callable[..., str]) -> None:

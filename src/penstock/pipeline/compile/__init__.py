@@ -23,7 +23,13 @@ def compile_graph(graph: Graph, context: Context) -> Plan:
     """The second half, which needs Spark."""
     from penstock.pipeline.compile.analyse import analyse
     from penstock.pipeline.compile.cut import cut
+    from penstock.pipeline.compile.processes import without_quarantine
     from penstock.pipeline.compile.unique import with_uniqueness
 
     graph = with_uniqueness(graph, context)
-    return cut(graph, analyse(graph, context), context)
+    plan = cut(graph, analyse(graph, context), context)
+    heard = {query.root for query in plan.queries}
+    if deaf := {one.name for one in graph.flows if graph.quarantines(one.name)} - heard:
+        graph = without_quarantine(graph, deaf)
+        plan = cut(graph, analyse(graph, context), context)
+    return plan

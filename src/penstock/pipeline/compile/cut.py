@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.connectors.keyed import REMOVED, KeyedSink
 from penstock.errors import DeclarationError
 from penstock.pipeline.compile.realtime import blockers
 from penstock.pipeline.declare import ALL, LATE
@@ -146,6 +147,14 @@ def _refuse(graph: Graph, query: Query, facts: dict[str, Facts], context: Contex
         columns = facts[sink.flow].rows
         with told_at(sink.place, f"The sink of {sink.flow!r}", f"Its columns are {', '.join(columns.columns)}."):
             sink.connector.check(columns, context)
+        before = (facts[one].rows.columns for one in _chain(graph, facts, sink.flow))
+        if _deletes_lost(sink, columns.columns) and any(REMOVED in names for names in before):
+            raise DeclarationError(
+                f"The rows of {sink.flow!r} do not say any more which of them delete ({REMOVED}).",
+                code="deletes-lost",
+                place=str(sink.place),
+                remedy=f"Select {REMOVED} too, or choose columns before ps.rows_of or in ps.view.",
+            )
         if query.mode == "update" and not sink.connector.takes_changes():
             raise DeclarationError(
                 f"The {sink.connector.system} sink can't take changes to rows.",
@@ -160,6 +169,11 @@ def _refuse(graph: Graph, query: Query, facts: dict[str, Facts], context: Contex
             place=str(query.sinks[0].place),
             remedy="Rewrite it so, or leave latency out.",
         )
+
+
+def _deletes_lost(sink: Sink, columns: list[str]) -> bool:
+    """Whether a sink that deletes by its key is not told what to delete."""
+    return isinstance(sink.connector, KeyedSink) and bool(sink.connector.keys) and REMOVED not in columns
 
 
 def _ask_spark(rows: DataFrame, mode: str) -> None:

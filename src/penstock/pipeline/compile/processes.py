@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from penstock.pipeline.plan import Graph
 
-__all__ = ["with_processes"]
+__all__ = ["with_processes", "without_quarantine"]
 
 
 def with_processes(graph: Graph) -> Graph:
@@ -27,6 +27,12 @@ def with_processes(graph: Graph) -> Graph:
         quarantining(one) if one.process and one.name.endswith(ALL) and one.name in told else one for one in graph.flows
     )
     return replace(graph, flows=flows, warnings=(*graph.warnings, *_growing(graph)))
+
+
+def without_quarantine(graph: Graph, names: set[str]) -> Graph:
+    """The graph with some processes that stop at a row which makes them raise: no query could tell of it."""
+    flows = tuple(quarantining(one, to=False) if one.name in names else one for one in graph.flows)
+    return replace(graph, flows=flows)
 
 
 def _growing(graph: Graph) -> Iterator[str]:

@@ -58,10 +58,10 @@ def process_flows(declared: Declared, place: Place, name: str | None) -> list[Fl
     return [*flows, Flow(name=f"{name}{ALL}", function=partial(_processed, declared), inputs=inputs, **how)]
 
 
-def quarantining(flow: Flow) -> Flow:
-    """The process, such that a row which makes it raise is a dead letter."""
+def quarantining(flow: Flow, *, to: bool = True) -> Flow:
+    """The process, such that a row which makes it raise is a dead letter, or stops it."""
     assert flow.process is not None
-    declared = replace(flow.process, quarantine=True)
+    declared = replace(flow.process, quarantine=to)
     return replace(flow, function=partial(_processed, declared), process=declared)
 
 

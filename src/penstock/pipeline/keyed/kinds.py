@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DeclarationError
@@ -20,6 +20,8 @@ __all__ = ["Kind", "Struct", "columns_of", "holds", "kind_of"]
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|([A-Za-z_][\w]*)|(\d+)|([<>(),:]))")
 _WHOLE = {"TINYINT": 8, "BYTE": 8, "SMALLINT": 16, "SHORT": 16, "INT": 32, "INTEGER": 32, "BIGINT": 64, "LONG": 64}
 _REAL = ("FLOAT", "REAL", "DOUBLE")
+_LARGEST_FLOAT = 3.4028235677973366e38
+_WIDE = Context(prec=100)
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,17 @@ class Kind:
             raise TypeError(f"{value!r:.100} is not a {self.name}")
         return value
 
+    def kept(self, value: Any) -> Any:
+        """A value as it comes back from where it is kept, and no other's."""
+        return self.load(self.dump(value))
+
+    def taken(self, told: Any) -> Any:
+        """A value that is of this type, or as JSON has it."""
+        try:
+            return self.kept(self.load(told))
+        except (TypeError, ValueError, AttributeError, ArithmeticError):
+            return self.kept(told)
+
     def _fits(self, value: Any) -> bool:
         if self.name in _WHOLE:
             limit = 1 << (_WHOLE[self.name] - 1)
@@ -60,6 +73,8 @@ class _Real(Kind):
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError(f"{value!r:.100} is not a {self.name}")
         found = float(value)
+        if self.name != "DOUBLE" and _LARGEST_FLOAT < abs(found) < float("inf"):
+            raise TypeError(f"{value!r:.100} is too large for a {self.name}")
         return found if found - found == 0 else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(found)]
 
 
@@ -84,7 +99,13 @@ class _Text(Kind):
         return self.write(value)
 
 
+@dataclass(frozen=True)
 class _Decimal(Kind):
+    """Rounded to its scale, as Spark does; what has more digits before the point is refused."""
+
+    digits: int = 10
+    scale: int = 0
+
     plain = False
     decimal = True
 
@@ -94,9 +115,12 @@ class _Decimal(Kind):
     def dump(self, value: Any) -> Any:
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, Decimal | int):
+        if isinstance(value, bool) or not isinstance(value, Decimal | int) or not Decimal(value).is_finite():
             raise TypeError(f"{value!r:.100} is not a {self.name}")
-        return str(value)
+        rounded = Decimal(value).quantize(Decimal(1).scaleb(-self.scale), ROUND_HALF_UP, _WIDE)
+        if rounded.copy_abs() >= 10 ** (self.digits - self.scale):
+            raise TypeError(f"{value!r:.100} is too large for a {self.name}({self.digits}, {self.scale})")
+        return f"{rounded:f}"
 
 
 @dataclass(frozen=True)
@@ -221,6 +245,8 @@ def holds(wanted: Kind, kept: Kind) -> bool:
     if isinstance(wanted, Struct) and isinstance(kept, Struct):
         fields = dict(wanted.fields)
         return all(name in fields and holds(fields[name], kind) for name, kind in kept.fields)
+    if isinstance(wanted, _Decimal) and isinstance(kept, _Decimal):
+        return wanted.scale >= kept.scale and wanted.digits - wanted.scale >= kept.digits - kept.scale
     return wanted == kept
 
 
@@ -251,8 +277,7 @@ class _Words:
             self._expect(">")
             return made
         if name in ("DECIMAL", "NUMERIC"):
-            self._skip_brackets()
-            return _Decimal("DECIMAL")
+            return _Decimal("DECIMAL", *self._numbers())
         if name in _REAL:
             return _Real(name)
         if name in _TEXTS:
@@ -301,9 +326,15 @@ class _Words:
         return found
 
     def _skip_brackets(self) -> None:
+        self._numbers()
+
+    def _numbers(self) -> list[int]:
+        """What is in the brackets, if there are any."""
+        found = []
         if self._peek() == "(":
-            while self._next() != ")":
-                pass
+            while (word := self._next()) != ")":
+                found += [int(word)] if word.isdigit() else []
+        return found
 
     def _peek(self) -> str:
         return self._words[-1] if self._words else ""
@@ -332,7 +363,7 @@ def _as_text(key: Any) -> str:
 
 
 def _from_text(kind: Kind, key: str) -> Any:
-    return key if isinstance(kind, _Text) or kind.name == "STRING" else json.loads(key)
+    return key if isinstance(kind, _Text | _Decimal) or kind.name == "STRING" else json.loads(key)
 
 
 _TEXTS = {

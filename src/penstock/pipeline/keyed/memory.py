@@ -37,9 +37,10 @@ class Memory:
         if text:
             told = json.loads(text, parse_float=Decimal)
             if migrate is not None and (before := told.get(_VERSION, 1)) != version:
-                migrated = migrate(told[_STATES], before)
-                told[_STATES] = {name: kinds[name].dump(one) for name, one in migrated.items()}
-            self.states = {name: kinds[name].load(one) for name, one in told[_STATES].items() if name in kinds}
+                migrated = migrate(json.loads(text)[_STATES], before)
+                self.states = {name: kinds[name].taken(one) for name, one in migrated.items()}
+            else:
+                self.states = {name: kinds[name].load(one) for name, one in told[_STATES].items() if name in kinds}
             self.expires = {name: at for name, at in told.get(_EXPIRES, {}).items() if name in kinds}
             self.timers = told.get(_TIMERS, {})
 
@@ -63,10 +64,16 @@ class Memory:
         return self.states.get(name)
 
     def write(self, name: str, value: Any, ttl: int | None) -> None:
-        """Remember a state, from now on for its time to live; if there is no time yet, until it is written again."""
+        """Remember a state, from now on for its time to live; if there is no time yet, from the next look at it."""
         self.states[name] = value
         if ttl is not None and self.now is not None:
             self.expires[name] = self.now + ttl
+
+    def age(self, ttls: Mapping[str, int], now: int) -> None:
+        """Let states begin to age that live for a time and were kept without one."""
+        for name in self.states:
+            if name in ttls and name not in self.expires:
+                self.expires[name] = now + ttls[name]
 
     def forget(self, name: str) -> None:
         """Forget a state."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from penstock.connectors.base import EXACT, ORIGIN, quoted
 from penstock.errors import DeclarationError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming import StatefulProcessorHandle
+    from pyspark.sql.types import DataType
 
     from penstock.pipeline.keyed.declared import Declared
     from penstock.pipeline.keyed.process import Turn, Turns, Waiting
@@ -44,7 +46,9 @@ def processed(rows: DataFrame, table: DataFrame | None, declared: Declared) -> D
     make = partial(_process, declared, row_columns(shown))
     text, first = whole_row(shown), None
     if ORIGIN in rows.columns and set(_PLACE) <= set(rows.schema[ORIGIN].dataType.names):  # type: ignore[attr-defined]
-        text = F.concat_ws("\t", text, *(F.col(f"{ORIGIN}.{name}").cast("string") for name in _PLACE))
+        # In front, and of one length, so that rows of one time come in the order in which they came in.
+        topic, partition, offset = (F.col(f"{ORIGIN}.{name}").cast("string") for name in _PLACE)
+        text = F.concat_ws("\t", topic, F.lpad(partition, 10, "0"), F.lpad(offset, 20, "0"), text)
     if table is not None:
         name = event_time_of(rows, "keyed") if declared.clock == "event" else ""
         first = _first(table, rows, declared.by, name if name in table.columns else None)
@@ -101,7 +105,22 @@ def whole_row(rows: DataFrame) -> Column:
 
 def row_columns(rows: DataFrame) -> str:
     """The columns of rows as the fields of a STRUCT."""
-    return ", ".join(f"`{one.name.replace('`', '``')}`: {one.dataType.simpleString()}" for one in rows.schema.fields)
+    return _fields(rows.schema)
+
+
+def _fields(kind: StructType) -> str:
+    return ", ".join(f"`{one.name.replace('`', '``')}`: {_type(one.dataType)}" for one in kind.fields)
+
+
+def _type(kind: DataType) -> str:
+    """A type in words, whatever its fields are called."""
+    if isinstance(kind, StructType):
+        return f"STRUCT<{_fields(kind)}>"
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{_type(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
+    return kind.simpleString()
 
 
 def _process(declared: Declared, columns: str) -> Turns:
@@ -109,7 +128,7 @@ def _process(declared: Declared, columns: str) -> Turns:
     read = row_reader(columns)
     return Process(
         declared.made,
-        lambda told: read(told.partition("\t")[0]),
+        lambda told: read(told.rpartition("\t")[2]),
         declared.outputs,
         ordered=ordered,
         quarantine=declared.quarantine,
@@ -133,11 +152,12 @@ def raised_rows(rows: DataFrame) -> DataFrame:
     """The rows that made a process raise: their origin, what was raised, and what it said."""
     told = F.from_json(ROW, "ARRAY<STRING>")
     parts = F.split(told[0], "\t")
+    known = F.size(parts) > len(_PLACE)
     place = [
-        F.get(parts, number).cast(kind).alias(name)
-        for number, (name, kind) in enumerate(zip(_PLACE, ("string", "int", "long"), strict=True), 1)
+        F.when(known, F.get(parts, F.lit(number))).cast(kind).alias(name)
+        for number, (name, kind) in enumerate(zip(_PLACE, ("string", "int", "long"), strict=True))
     ]
-    origin = F.struct(*place, F.lit(None).cast("binary").alias("key"), parts[0].alias("value"))
+    origin = F.struct(*place, F.lit(None).cast("binary").alias("key"), F.element_at(parts, -1).alias("value"))
     return rows.filter(F.col(OUTPUT) == RAISED).select(
         origin.alias(ORIGIN), told[1].alias("kind"), told[2].alias("message")
     )

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     News: TypeAlias = Mapping[str, str | None]
+    _Found: TypeAlias = dict[tuple[str | None, str | None], tuple[str | None, str | None]]
 
 __all__ = ["Pair", "Rows", "changed_pairs"]
 
@@ -52,8 +53,20 @@ def changed_pairs(
     for rows, new in zip(sides, news, strict=True):
         for key, row in new.items():
             rows.put(key, row)
-    yield from ((True, *rows) for pair, rows in then.items() if pair not in now)
-    yield from ((False, *rows) for pair, rows in now.items() if then.get(pair) != rows)
+    gone = {pair: rows for pair, rows in then.items() if pair not in now}
+    come = {pair: rows for pair, rows in now.items() if then.get(pair) != rows}
+    yield from ((True, *rows) for rows in gone.values())
+    yield from ((False, *rows) for rows in come.values())
+    yield from _staying(gone, come, left, right)
+
+
+def _staying(gone: _Found, come: _Found, left: Rows, right: Rows) -> Iterator[Pair]:
+    """Of rows that lost one of several partners a pair that stays: a sink may know them by the left key alone."""
+    lost = {pair[0] for pair in gone} - {pair[0] for pair in come} - {None}
+    partner = next((row for _, row in right.items()), None) if lost else None
+    for key in lost if partner is not None else ():
+        if key is not None and (row := left.get(key)) is not None:
+            yield False, row, partner
 
 
 def _others(rows: Rows, new: News) -> Iterator[tuple[str, str]]:
@@ -62,10 +75,10 @@ def _others(rows: Rows, new: News) -> Iterator[tuple[str, str]]:
 
 def _pairs(
     same: list[dict[str, str]], changed: list[dict[str, str]], some: list[bool], outer: tuple[bool, bool]
-) -> dict[tuple[str | None, str | None], tuple[str | None, str | None]]:
+) -> _Found:
     """The pairs that a change may touch: those with a row that changes, and rows whose partners come or go."""
     left, right = ({**kept, **new} for kept, new in zip(same, changed, strict=True))
-    found: dict[tuple[str | None, str | None], tuple[str | None, str | None]] = {}
+    found: _Found = {}
     for one, row in left.items():
         for other, partner in (right if one in changed[0] else changed[1]).items():
             found[one, other] = (row, partner)

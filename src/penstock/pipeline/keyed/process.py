@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.errors import DeclarationError
 from penstock.pipeline.durations import seconds
 from penstock.pipeline.keyed.kinds import columns_of
 from penstock.pipeline.keyed.memory import Memory
@@ -30,8 +31,9 @@ Waiting = list[tuple[int, str]]
 class Now:
     """Where a process stands: the key, the time, and what it can do."""
 
-    def __init__(self, outputs: Mapping[str, Struct]) -> None:
+    def __init__(self, outputs: Mapping[str, Struct], *, rings: bool = True) -> None:
         self._outputs = outputs
+        self._rings = rings
         self.key: Any = None
         self.given: list[tuple[str, str]] = []
         self.memory: Memory
@@ -52,6 +54,8 @@ class Now:
 
     def timer(self, when: datetime | timedelta | str, name: str = "timer") -> None:
         """Let `on_timer` be called at a time, or so long from now; a timer of the same name is moved."""
+        if not self._rings:
+            raise ValueError("nobody hears a timer: write def on_timer(self, name, now)")
         if isinstance(when, str):
             length = seconds(when)
             if length is None:
@@ -101,17 +105,21 @@ class Process:
         self._user: Any = made()
         self._states = states_of(made)
         self._kinds = {one.name: one.kind for one in self._states}
+        self._ttls = {one.name: one.ttl for one in self._states if one.ttl is not None}
         self._version = version_of(made)
         self._read = read
         self._ordered = ordered
         self._quarantine = quarantine
-        self._now = Now({name: columns_of(ddl) for name, ddl in outputs.items()})
+        self._now = Now({name: columns_of(ddl) for name, ddl in outputs.items()}, rings=hasattr(made, "on_timer"))
 
     def turn(self, key: Any, text: str | None, waiting: Waiting, rows: Waiting, time: int) -> Turn:
         """Let a key process its rows and timers up to a time, microseconds like all; the rest waits."""
         try:
             return self._turn(key, text, waiting, rows, time, self._event)
-        except _RaisedError:  # once more from the beginning, now ready to forget what such a row has done
+        except _RaisedError:
+            if not self._quarantine:
+                raise
+            # Once more from the beginning, now ready to forget what such a row has done.
             return self._turn(key, text, waiting, rows, time, self._careful_event)
 
     def initial(self, key: Any, text: str | None, row: Row, micros: int | None) -> Turn:
@@ -126,7 +134,9 @@ class Process:
     def _turn(
         self, key: Any, text: str | None, waiting: Waiting, rows: Waiting, time: int, event: Callable[[int, str], None]
     ) -> Turn:
-        self._begin(key, text)
+        memory = self._begin(key, text)
+        if time > 0:  # else nobody knows it yet
+            memory.age(self._ttls, time)
         left: Waiting = []
         if self._ordered:
             every = sorted(waiting + rows)
@@ -136,12 +146,18 @@ class Process:
                 event(micros, row)
             left = every[due:]
         else:
-            for micros, row in rows:
+            for micros, row in (*sorted(waiting), *rows):  # some wait if it was ordered before
                 event(micros, row)
         self._ring(time, before=False)
         memory = self._now.memory
         memory.forget_expired(time)
-        return Turn(memory.text(), left, self._now.given, memory.wakes())
+        return Turn(self._text(memory), left, self._now.given, memory.wakes())
+
+    def _text(self, memory: Memory) -> str | None:
+        try:
+            return memory.text()
+        except TypeError as error:  # a value that was changed in its place does not fit any more
+            raise _RaisedError(str(error)) from error
 
     def _event(self, micros: int, told: str) -> None:
         self._now.memory.now = micros
@@ -158,6 +174,7 @@ class Process:
         now.memory.now = micros
         try:
             self._user.on_event(self._read(told), now)
+            now.memory.text()  # all that it remembers fits
         except Exception as error:  # noqa: BLE001
             self._begin(now.key, before).now = micros
             now.given = [*given, (RAISED, json.dumps([told, type(error).__name__, str(error)[:_LONGEST]]))]
@@ -184,7 +201,14 @@ class _RaisedError(Exception):
 
 def version_of(made: type) -> int:
     """The version of what a class remembers: its `version`, or 1."""
-    return int(getattr(made, "version", 1))
+    found = getattr(made, "version", 1)
+    if not isinstance(found, int):
+        raise DeclarationError(
+            f"{made.__name__}.version is {type(found).__name__}, not a whole number.",
+            code="declaration-wrong",
+            remedy="It tells how its states have changed; give a state another name.",
+        )
+    return found
 
 
 def states_of(made: type) -> list[State]:

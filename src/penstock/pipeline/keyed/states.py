@@ -91,8 +91,7 @@ class ValueState(State):
         if value is None:
             self.clear()
         else:
-            self.kind.dump(value)
-            self._write(value)
+            self._write(self.kind.kept(value))
 
 
 class ListState(State):
@@ -113,16 +112,16 @@ class ListState(State):
 
     def append(self, value: Any) -> None:
         """Add a value at the end."""
-        self.kind.dump([value])
+        added = self.kind.kept([value])
         found = self._read()
         if found is None:
             found = []
-        found.append(value)
+        found += added
         self._write(found)
 
     def set(self, values: Iterable[Any]) -> None:
         """Remember these values only."""
-        kept = self.kind.load(self.kind.dump(list(values)))
+        kept = self.kind.kept(list(values))
         if kept:
             self._write(kept)
         else:
@@ -142,11 +141,11 @@ class MapState(State):
         return (self._read() or {})[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.kind.dump({key: value})
+        added = self.kind.kept({key: value})
         found = self._read()
         if found is None:
             found = {}
-        found[key] = value
+        found.update(added)
         self._write(found)
 
     def __delitem__(self, key: Any) -> None:

@@ -38,7 +38,7 @@ def matches(rows: DataFrame, pattern: Pattern, by: str | Sequence[str]) -> DataF
     if known and not pattern.strict:
         rows = rows.filter(bits != 0)  # the others can't change anything: they do not reach Python
     columns = row_columns(rows)
-    text = F.concat(bits.cast("string"), F.lit(" "), whole_row(rows))
+    text = F.concat(F.lpad(bits.cast("string"), 20, "0"), F.lit(" "), whole_row(rows))
     found = turns(rows, text, keys, partial(_matching, pattern, columns), f"attempts at {pattern.described()}")
     steps = [
         f"`{one.name}`: {f'STRUCT<{columns}>' if one.most == 1 else f'ARRAY<STRUCT<{columns}>>'}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import BinaryType
 
 from penstock.connectors.base import EXACT
 from penstock.connectors.keyed import ORDERED, REMOVED
@@ -24,6 +25,7 @@ __all__ = ["view"]
 
 _OUTER = {"inner": (False, False), "left": (True, False), "right": (False, True), "full": (True, True)}
 _WHOLE = {**EXACT, "ignoreNullFields": "false"}
+_PAIR = Row(REMOVED, "left", "right")
 _CHANGE = "by STRING, side INT, id STRING, row STRING"
 
 
@@ -52,7 +54,8 @@ def view(
     )
     pairs = moved.groupBy("by").transformWithState(
         statefulProcessor=_Joined(_OUTER[how]),
-        outputStructType=f"{REMOVED} BOOLEAN, `left` STRING, `right` STRING",
+        # What the state is of names a column: so Spark's plan tells of it, and another view does not go on with it.
+        outputStructType=f"{REMOVED} BOOLEAN, `left` STRING, `right` STRING, `{_described(on, how)}` STRING",
         outputMode="Append",
         timeMode="None",
     )
@@ -102,7 +105,12 @@ def _changes(changes: DataFrame, side: int, names: list[str]) -> DataFrame:
     alone = F.lit(False)
     for one in values:
         alone = alone | one.isNull()
-    by = F.to_json(F.array(*(one.cast("string") for one in values)))
+    kinds = [changes.select("after.*").schema[name].dataType for name in names]
+    texts = (
+        F.base64(one) if isinstance(kind, BinaryType) else one.cast("string")
+        for one, kind in zip(values, kinds, strict=True)
+    )
+    by = F.to_json(F.array(*texts))
     return changes.select(
         F.lit(side).alias("side"),
         key.alias("id"),
@@ -110,6 +118,10 @@ def _changes(changes: DataFrame, side: int, names: list[str]) -> DataFrame:
         F.when(alone, F.concat(F.lit(f"{side} "), key)).otherwise(by).alias("by"),  # nobody is joined by what is empty
         F.when(F.col("op") != "delete", F.to_json("after", _WHOLE)).alias("row"),
     )
+
+
+def _described(on: Mapping[str, str], how: str) -> str:
+    return f"{how} join of {', '.join(f'{one} and {other}' for one, other in on.items())}".replace("`", "``")
 
 
 def _ddl(rows: DataFrame) -> str:
@@ -132,7 +144,7 @@ class _Current(StatefulProcessor):
         side, name = key
         position, before = self._last.get() or (-1, None)
         _, last = max(enumerate(rows), key=lambda one: (one[1]["position"], one[0]))
-        if last["position"] <= position:
+        if last["position"] < position:  # what has been; at the same position a key may have gone and come
             return
         by = last["by"] if last["row"] is not None else None
         if before is not None and before != by:
@@ -163,7 +175,7 @@ class _Joined(StatefulProcessor):
         for one in rows:
             news[one["side"]][one["id"]] = one["row"]
         for gone, left, right in changed_pairs(self._left, self._right, (news[0], news[1]), self._outer):
-            yield Row(**{REMOVED: gone, "left": left, "right": right})
+            yield _PAIR(gone, left, right)
 
     def close(self) -> None:
         """Nothing to do."""
