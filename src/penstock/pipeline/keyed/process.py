@@ -135,23 +135,20 @@ class Process:
         self, key: Any, text: str | None, waiting: Waiting, rows: Waiting, time: int, event: Callable[[int, str], None]
     ) -> Turn:
         memory = self._begin(key, text)
-        if time > 0:  # else nobody knows it yet
-            memory.age(self._ttls, time)
-        left: Waiting = []
+        every = sorted(waiting + rows) if self._ordered else [*sorted(waiting), *rows]  # some wait if it was before
+        due = len(every)
         if self._ordered:
-            every = sorted(waiting + rows)
-            due = next((at for at, (micros, _) in enumerate(every) if micros > time), len(every))
-            for micros, row in every[:due]:
+            due = next((at for at, (micros, _) in enumerate(every) if micros > time), due)
+        if due or not rows:
+            memory.age(self._ttls, every[0][0] if due else time)
+        for micros, row in every[:due]:
+            if self._ordered:
                 self._ring(micros, before=True)
-                event(micros, row)
-            left = every[due:]
-        else:
-            for micros, row in (*sorted(waiting), *rows):  # some wait if it was ordered before
-                event(micros, row)
+            event(micros, row)
         self._ring(time, before=False)
         memory = self._now.memory
         memory.forget_expired(time)
-        return Turn(self._text(memory), left, self._now.given, memory.wakes())
+        return Turn(self._text(memory), every[due:], self._now.given, memory.wakes())
 
     def _text(self, memory: Memory) -> str | None:
         try:
