@@ -4,7 +4,7 @@ PenstockError
 ├── DeclarationError      fix the pipeline, the settings or the command; says where
 ├── TransientError        the outside was away; trying again is right
 ├── CommitUnknownError    a commit's outcome was not heard; verified before work goes on
-├── StateError            what is on disk does not fit; needs a savepoint, a migration or a wipe
+├── StateError            what is on disk does not fit; needs a migration or a wipe
 └── SetupError            the machine lacks something: Java, a free port, a jar, disk space
 """
 

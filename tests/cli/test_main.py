@@ -121,6 +121,13 @@ def test_wipe_asks_first(project: Project) -> None:
     assert "Remove all topics, tables" in done.stdout + said(done)
 
 
+def test_wipe_leaves_nothing(project: Project) -> None:
+    for name in ("data", "state", "lake", "schemas", "secrets"):  # a schema's id means another one in a new registry
+        (project.home / name / "one").mkdir(parents=True)
+    assert project.run("down", "--wipe", "--yes").returncode == 0
+    assert [one.name for one in project.home.iterdir() if one.name != "lock"] == []
+
+
 def test_size_gives_its_reasons(project: Project) -> None:
     done = project.run("topics", "size", "--throughput", "80", "--consumers", "4")
     assert done.stdout.splitlines()[0] == "16 partitions"

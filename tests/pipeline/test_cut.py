@@ -136,6 +136,20 @@ def test_a_changed_pipeline_says_what_changed_and_what_the_choices_are(
         started(one_more, context)
 
 
+@pytest.mark.parametrize(("length", "seconds"), [("1 hour", 3600), ("2 hours", 7200)])
+def test_the_lengths_of_hopping_windows_are_told(context: Context, length: str, seconds: int) -> None:
+    made = ps.Pipeline("hops")
+    made.source("orders", ps.Kafka("orders", format=ps.Json(SCHEMA)), time=ps.EventTime("at"))
+
+    @made.flow
+    def hops(orders: DataFrame) -> DataFrame:
+        return orders.groupBy(F.window("at", length, "5 minutes")).count()
+
+    made.sink(hops, ps.Kafka("hops"))
+    (query,) = compile_pipeline(made, context).queries
+    assert f"over 300 seconds, {seconds} seconds" in query.state[0]
+
+
 @pytest.mark.parametrize(
     ("how", "said"),
     [

@@ -32,8 +32,8 @@ def stop(running: Iterable[Process], progress: Progress, *, remove_data: bool = 
 
 
 def wipe(home: Home) -> None:
-    """Remove all data, logs and memory of the local services, and the pipelines' state, which points into the data."""
-    for name in ("data", "config", "logs", "tmp", "state"):
+    """Remove all data, logs and memory of the local services, and what points into it: state, lake, schemas by id."""
+    for name in ("data", "config", "logs", "tmp", "state", "lake", "schemas", "secrets"):
         for path in home.folder.glob(f"{name}/*"):
             if path.is_symlink():  # kept outside for an account that can't reach the project folder
                 shutil.rmtree(path.resolve(), ignore_errors=True)

@@ -33,6 +33,7 @@ DELAY = "spark.watermarkDelayMs"  # Spark's mark on the column that is the event
 OWN = frozenset({"__micros", "__row"})  # columns that an operator of ours puts together for its state
 _STATEFUL = re.compile(r"Aggregate|Distinct|Deduplicate\w*|TransformWithState\w*|FlatMapGroups\w*WithState|GlobalLimit")
 _PASSING = re.compile(r"^[~!']+|#\d+L?|-T\d+ms")
+_HOPS = re.compile(r"Expand \[\[named_struct\(start, .*")  # a row of each window that it is in
 _WINDOW = re.compile(r"named_struct\(start, .*? AS (?:session_)?window")
 
 
@@ -74,10 +75,21 @@ def described(state: Any) -> str:
 
 def _lengths(plan: str) -> str:
     """How long the windows are that a plan puts its rows into, and how far apart."""
-    found = "".join(_WINDOW.findall(_PASSING.sub("", plan)))
-    micros = sorted({int(number) for number in re.findall(r"\b\d{4,}\b", found)})
-    lengths = [f"{number / 1_000_000:g} seconds" for number in micros] + re.findall(r"cast\((.+?) as interval\)", found)
+    text = _PASSING.sub("", plan)
+    found = "".join(_WINDOW.findall(text))
+    micros = _numbers(found)
+    for hops in _HOPS.findall(text):
+        every = _numbers(hops)
+        micros |= {min(every), max(every)}
+    lengths = [f"{number / 1_000_000:g} seconds" for number in sorted(micros)] + re.findall(
+        r"cast\((.+?) as interval\)", found
+    )
     return f" over {', '.join(dict.fromkeys(lengths))}" if lengths else ""
+
+
+def _numbers(text: str) -> set[int]:
+    """Times of windows, in microseconds."""
+    return {int(number) for number in re.findall(r"\b\d{4,}\b", text)}
 
 
 def is_time(column: Any) -> bool:

@@ -112,8 +112,8 @@ class PipelineState:
                     code="plan-changed",
                     place=str(query.sinks[0].place),
                     remedy="Change it back; or, if it is what a process remembers, raise its version and write"
-                    " migrate; or keep the checkpoint and let Spark try (run --keep-state); or give the flow another"
-                    f" name; or start over by removing {self.query(query.name)}.",
+                    " migrate; or keep the checkpoint and let Spark try (run --keep-state); or start over by removing"
+                    f" {self.query(query.name)}.",
                 )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(ours, indent=2), encoding="utf-8")

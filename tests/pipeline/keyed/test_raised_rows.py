@@ -5,8 +5,12 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
 import penstock as ps
 from penstock.broker import Producer, read
+from penstock.errors import DeclarationError
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import start
 from penstock.testing import CRASH, END, PAUSE, Trial
@@ -81,6 +85,14 @@ def test_a_process_with_state_after_it_stops_at_such_a_row(context: Context, top
     made.sink(again, ps.Kafka(topic("again")))
     plan = compile_pipeline(made, context)
     assert not plan.graph.quarantines("fraud__outputs")
+
+    @made.flow
+    def windows(fraud: DataFrame) -> DataFrame:
+        return fraud.groupBy(F.window("at", "1 minute")).count()
+
+    made.sink(windows, ps.Kafka(topic("windows")))
+    with pytest.raises(DeclarationError, match="what a process, a pattern or features give out has none"):
+        compile_pipeline(made, context)
 
 
 def test_with_coordinates_through_flows(context: Context, kafka: Kafka, topic: Callable[..., str]) -> None:

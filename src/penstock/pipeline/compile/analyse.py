@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Facts", "analyse"]
 
+_NO_TIME = (
+    "Its rows have no event time: give their source one (time=ps.EventTime('created_at')); what a process, a pattern or"
+    " features give out has none, so write that to a topic and read it from there."
+)
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -56,6 +61,8 @@ def _bounded(flow: Flow, state: Any, jvm: Any) -> None:
         if keys:
             return
         remedy = "Group by a window of the event time too: F.window('created_at', '10 minutes')."
+        if not any(is_time(one) for child in children(state) for one in elements(child.output())):
+            remedy = _NO_TIME
     elif kind == "Deduplicate":
         if any(is_time(one) for one in elements(state.keys())):
             return
