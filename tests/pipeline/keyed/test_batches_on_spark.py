@@ -83,7 +83,7 @@ def test_the_process_equals_plain_python(rows: list[tuple[int, int]]) -> None:
     assert shown == Oracle().given(rows)
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(KEYS, st.integers(0, 1 << 32))
 def test_batches_of_spark_change_nothing(spark: SparkSession, cards: list[list[tuple[int, int]]], seed: int) -> None:
     chance = random.Random(seed)
