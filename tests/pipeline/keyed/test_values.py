@@ -139,6 +139,21 @@ def test_states_can_pass_through_a_migration_and_begin_to_age() -> None:
     assert json.loads(later.given[0][1])["amount"] == 1.0
 
 
+def test_a_state_that_takes_the_place_of_another_has_nothing_of_it() -> None:
+    class Short:
+        total = ps.ValueState("DOUBLE", ttl="1 second")
+
+        def on_event(self, payments: dict[str, Any], now: Now) -> None:
+            self.total.set(self.total.get(0.0) + 1)
+            now.emit({**payments, "amount": self.total.get()})
+
+    class Long(Short):
+        total = ps.ValueState("DOUBLE")
+
+    found = given_out(Long, [([payment(0, 1)], 0), ([payment(10, 1)], 10), ([payment(20, 1)], FAR)])
+    assert [json.loads(text)["amount"] for _, text in found] == [1.0, 2.0, 3.0]
+
+
 def test_mistakes_are_told_in_words() -> None:
     class Deaf:
         def on_event(self, payments: dict[str, Any], now: Now) -> None:

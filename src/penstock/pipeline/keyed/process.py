@@ -209,6 +209,6 @@ def version_of(made: type) -> int:
 
 
 def states_of(made: type) -> list[State]:
-    """The states that a class declares."""
+    """The states that a class declares; one that stands for another of its name takes its place."""
     every = (value for one in reversed(made.__mro__) for value in vars(one).values())
-    return [one for one in every if isinstance(one, State)]
+    return list({one.name: one for one in every if isinstance(one, State)}.values())
