@@ -12,8 +12,8 @@ setup: .venv/.ready ## the environment in .venv
 .venv/.ready: requirements.lock pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh
 
-demo: setup ## real services, generated orders, a live view; Ctrl-C stops all of it
-	@exec $(BIN)/python examples/orders/demo.py
+demo: setup ## the orders platform, live; Ctrl-C stops it; MINUTES=3 ends and audits, CHAOS=1 kills a part every 20 s
+	@exec $(BIN)/python examples/orders/demo.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(filter-out 0,$(CHAOS)),--chaos)
 
 test: setup ## all tests, against real services; two sides, each with its own (one: ARGS="-n 0 tests/broker")
 	@$(BIN)/penstock jars

@@ -1,117 +1,231 @@
-"""`make demo`: all services, generated orders, a pipeline on Spark, what comes out of it; Ctrl-C stops it all."""
+"""`make demo`: the orders platform, running for real; Ctrl-C stops it, the next start goes on from there.
+
+`MINUTES=3` ends by itself and audits: every derived system must equal the source. `CHAOS=1` kills a random part every
+20 seconds.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
-import threading
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from random import Random
+from typing import TYPE_CHECKING, Any
 
-from generate import orders
+import httpx
+import psycopg
+from audit import Audit
+from keeper import SERVICES, Driver, Keeper
+from shop import Shop
+from view import View
+from watch import Watch
 
-from penstock.broker import LATEST, Producer, Topics, read
-from penstock.cli.live import Recent, watch
-from penstock.cli.pipelines import open_context
+from penstock.cdc import Captures
+from penstock.cdc.capture import find_capture
 from penstock.cli.render import show, show_error, table, working
 from penstock.errors import PenstockError
+from penstock.local import processes
 from penstock.local.stack import Stack
-from penstock.pipeline.compile import compile_graph, declared
-from penstock.pipeline.load import load_pipeline
-from penstock.pipeline.run import start
 from penstock.settings import load
 
 if TYPE_CHECKING:
-    from penstock.settings import Kafka, Settings
+    from collections.abc import Callable, Iterator
 
-PIPELINE = Path(__file__).with_name("orders.py")
-PER_SECOND = 20
+    from audit import Check
+
+HERE = Path(__file__).parent
+EVERY = "5 seconds"
+KILL_SECONDS = 20.0
+AUDIT_SECONDS = 300.0
 
 
 def main() -> int:
-    """Run the demo; what ran before it still runs after it."""
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--metrics", type=int, default=0, help="stop after so many metrics (default: at Ctrl-C)")
-    wanted: int = words.parse_args().metrics
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    stack = Stack(load(profile="local"))
+    """Run the demo; services that ran before it still run after it."""
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--minutes", type=float, help="end after so long, and audit")
+    words.add_argument("--chaos", action="store_true", help=f"kill a random part every {KILL_SECONDS:.0f} seconds")
+    given = words.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    settings = load(HERE, profile="local")
+    stack = Stack(settings)
     ran_before = any(one.pids for one in stack.status())
+    code, result = 0, None
     try:
         with working() as progress:
-            found = stack.up((), progress)
-        rows = [(one.name, one.state, one.address, f"{one.memory_bytes >> 20} MiB") for one in found]
-        table(("SERVICE", "STATE", "ADDRESS", "MEMORY"), rows, {"up": "green"})
-        flow(load(profile="local"), wanted)
+            stack.up((), progress)
+        result = Demo(stack, chaos=given.chaos).run(given.minutes)
     except KeyboardInterrupt:
         show("")
     except PenstockError as error:
         show_error(error)
-        return error.exit_code
+        code = error.exit_code
     finally:
         if not ran_before:
-            with working() as progress:
+            with undisturbed(), working() as progress:
                 stack.down(progress)
-            show("All services are stopped; their data stays in .penstock/ (penstock down --wipe removes it).")
-    return 0
+            show("All services are stopped; the next `make demo` goes on with what is in examples/orders/.penstock.")
+    if result is not None:
+        show(f"RESULT {json.dumps(result)}")
+        return 0 if result["audit"] == "pass" else 1
+    return code
 
 
-def flow(settings: Settings, wanted: int) -> None:
-    """Send orders, run the pipeline over them, show what comes out of it."""
-    topics = Topics(settings.kafka)
-    dead_letters = "orders-dead-letters"
-    for name in {"orders", "order-metrics", dead_letters} - set(topics.names()):
-        topics.create(name, partitions=1 if name == dead_letters else 2)
-    graph = declared(load_pipeline(PIPELINE))
-    context = open_context(graph, settings)
-    plan = compile_graph(graph, context)
-    show(f"\n{plan.as_text()}\n")
-    running = start(plan, context)
-    stop = threading.Event()
-    recent = Recent()
-    enough = threading.Event()
-    helpers = [
-        threading.Thread(target=send, args=(settings.kafka, stop), daemon=True),
-        threading.Thread(target=show_dead, args=(settings.kafka, plan.dead_letters, recent), daemon=True),
-        threading.Thread(target=show_metrics, args=(settings.kafka, recent, wanted, enough), daemon=True),
-    ]
-    show(f"{PER_SECOND} orders a second go in; a window's metrics come out 5 seconds after its end. Ctrl-C stops.\n")
-    try:
-        for helper in helpers:
-            helper.start()
-        watch(running, quiet=False, recent=recent, enough=enough)
-    finally:
-        stop.set()
-        helpers[0].join(5)
-        running.stop()
-        context.spark.stop()
+class Demo:
+    """The shop, the pipeline over it, and who looks after them."""
 
+    def __init__(self, stack: Stack, *, chaos: bool) -> None:
+        self._stack = stack
+        self._settings = settings = load(HERE, profile="local")  # with the ports that were chosen
+        self._chaos = chaos
+        self._began = time.monotonic()
+        self._shop = Shop(settings)
+        self._driver = Driver(HERE / "orders.py", stack, EVERY)
+        self._watch = Watch(settings)
+        self._view = View(self._title, self._watch, stack.status)
+        self._keeper = Keeper(stack, self._driver, self._view.tell)
+        self._random = Random()
+        self._kills = 0
+        self._arrived = False
+        self._newest_order: int | None = None
 
-def show_metrics(kafka: Kafka, recent: Recent, wanted: int, enough: threading.Event) -> None:
-    """Show what comes out, until it is as much as was wanted."""
-    for seen, record in enumerate(read(kafka, "order-metrics", LATEST, live=True), 1):
-        row = record.json()
-        line = f"{row['orders']:>3} orders {row['spent']:>10.2f}"
-        recent.tell(f"{row['since']}  customer {row['customer_id']:>3}  {line}")
-        if seen == wanted:
-            enough.set()
+    def run(self, minutes: float | None) -> dict[str, Any] | None:
+        """Let it run for so long, then audit; without a time until Ctrl-C."""
+        deadline = None if minutes is None else self._began + minutes * 60
+        try:
+            self._begin()
+            with self._view:
+                self._go_on(lambda: deadline is not None and time.monotonic() > deadline)
+                if deadline is None:
+                    return None
+                self._shop.close()
+                self._view.tell("the shop is closed; the pipeline catches up")
+                checks = self._audited()
+            return self._told(checks)
+        finally:
+            with undisturbed():
+                show("Stopping: the pipeline after its batch, then the services.")
+                self._shop.close()
+                self._driver.stop()
+                self._keeper.stop()
+                self._driver.stop()  # if the keeper was just starting it again
+
+    def _begin(self) -> None:
+        with working() as progress:
+            progress.update("shop", 0, 1, "opening")
+            self._shop.prepare()
+            self._shop.open()
+            progress.update("shop", 1, 1, "open")
+            progress.update("capture", 0, 1, "starting")
+            with Captures(self._settings) as captures:
+                captures.create(find_capture(self._settings, "shop"))
+            progress.update("capture", 1, 1, "up")
+        self._newest_order = (self._newest() or (None,))[0]
+        self._driver.start()
+        self._keeper.start()
+        show(f"The pipeline starts; what it says is in {self._driver.log}.\n")
+
+    def _go_on(self, over: Callable[[], bool]) -> None:
+        next_kill = time.monotonic() + KILL_SECONDS
+        while not over():
+            self._look()
+            if self._chaos and time.monotonic() > next_kill:
+                self._kill()
+                next_kill = time.monotonic() + KILL_SECONDS
+            time.sleep(1.0)
+
+    def _look(self) -> None:
+        for failed in (self._keeper.failed, self._shop.failed):
+            if failed is not None:
+                raise failed
+        self._watch.look()
+        self._tell_of_orders()
+        self._view.draw()
+
+    def _tell_of_orders(self) -> None:
+        """Tell of the newest order that has arrived, and of the first one how long it took."""
+        found = self._newest()
+        if found is not None and found[0] != self._newest_order:
+            took = "" if self._arrived else f"{time.monotonic() - self._began:.0f} s after the services were up: "
+            self._arrived, self._newest_order = True, found[0]
+            self._view.tell(
+                f"{took}order {found[0]}: {found[1]} ({found[2]}) buys {found[3]} for {found[4]} {found[5]}"
+            )
+
+    def _newest(self) -> tuple[Any, ...] | None:
+        with suppress(psycopg.Error), psycopg.connect(self._settings.postgres.url, connect_timeout=2) as connection:
+            known = connection.execute("SELECT to_regclass('reports.orders')").fetchone()
+            if known and known[0]:
+                return connection.execute(_NEWEST).fetchone()
+        return None
+
+    def _kill(self) -> None:
+        alive = processes.find(self._stack.home.folder)
+        there = [*(name for name in SERVICES if name in alive), *(["pipeline"] if self._driver.pid else [])]
+        if not there:
             return
+        name = self._random.choice(there)
+        self._kills += 1
+        self._view.tell(f"chaos: kill -9 {name}")
+        if name == "pipeline":
+            self._driver.kill()
+        else:
+            alive[name].signal(signal.SIGKILL)
+
+    def _audited(self) -> list[Check]:
+        """Compare until all is equal, or it has had time enough."""
+        deadline = time.monotonic() + AUDIT_SECONDS
+        checks: list[Check] = []
+        while True:
+            self._look()
+            if self._watch.caught_up():
+                with suppress(PenstockError, psycopg.Error, httpx.HTTPError, OSError):
+                    audit = Audit(self._settings)
+                    checks = list(audit.checks())
+                if checks and all(one.equal for one in checks):
+                    return checks
+            if time.monotonic() > deadline:
+                return checks
+            time.sleep(2.0)
+
+    def _told(self, checks: list[Check]) -> dict[str, Any]:
+        rows = [
+            (one.system, one.expected, one.missing, one.extra, "equal" if one.equal else "differs") for one in checks
+        ]
+        table(("DERIVED SYSTEM", "ROWS", "MISSING", "EXTRA", "AUDIT"), rows, {"equal": "green", "differs": "red"})
+        for one in checks:
+            for each in one.examples:
+                show(f"  {one.system}: {each}")
+        passed = bool(checks) and all(one.equal for one in checks)
+        result: dict[str, Any] = {"audit": "pass" if passed else "fail"}
+        result |= {one.system: one.expected for one in checks}
+        return result | {"kills": self._kills, "healed": self._keeper.healed}
+
+    def _title(self) -> str:
+        passed = int(time.monotonic() - self._began)
+        said = [f"{passed // 60}:{passed % 60:02}", f"in the shop it is {self._shop.clock.now():%Y-%m-%d %H:%M}"]
+        said += ["a minute passes in a second", *([f"{self._kills} kills"] if self._chaos else [])]
+        return f"The orders platform · {' · '.join(said)}\n"
 
 
-def send(kafka: Kafka, stop: threading.Event) -> None:
-    """Send orders until we are told to stop."""
-    with Producer(kafka) as producer:
-        for key, order in orders():
-            producer.send("orders", order, key)
-            if stop.wait(1 / PER_SECOND):
-                return
+_NEWEST = """
+SELECT order_id, coalesce(name, 'a customer who is gone'), coalesce(tier, '-'), title, amount, currency
+FROM reports.orders ORDER BY order_id DESC LIMIT 1
+"""
 
 
-def show_dead(kafka: Kafka, topic: str, recent: Recent) -> None:
-    """Show dead letters as they come."""
-    for record in read(kafka, topic, LATEST, live=True):
-        letter = record.json()
-        recent.tell(f"dead letter  {letter['stage']}: {letter['rule']}  {letter['value']}")
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """A second Ctrl-C does not leave anything behind: stopping ends by itself."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 if __name__ == "__main__":

@@ -1,33 +1,94 @@
-"""`make demo` as a newcomer sees it."""
+"""`make demo` as a newcomer sees it, in a copy of the example."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from tests.conftest import Project, wait_until
+
 if TYPE_CHECKING:
-    from tests.conftest import Project
+    from collections.abc import Iterator
 
-DEMO = Path(__file__).parents[2] / "examples" / "orders" / "demo.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "orders"
 
 
-def test_the_demo_shows_metrics_and_ctrl_c_stops_everything(project: Project) -> None:
-    demo = subprocess.Popen(
-        [sys.executable, "-u", DEMO], cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert demo.stdout is not None
-    seen = []
-    for line in demo.stdout:
-        seen.append(line)
-        if " orders " in line and "customer" in line:
-            break
-    demo.send_signal(signal.SIGINT)
-    rest, said = demo.communicate(timeout=90)
-    assert demo.returncode == 0, said
-    assert "".join(seen).count(" up ") == 5
-    assert "All services are stopped" in rest
-    assert "kafka: up" in said
-    assert project.processes() == {}
+class Demo:
+    """One start of the demo, and what it has said."""
+
+    def __init__(self, project: Project, *words: str) -> None:
+        self._said = project.folder / "said.txt"
+        self._out = self._said.open("wb")
+        command = [sys.executable, "-u", str(project.folder / "demo.py"), *words]
+        self.process = subprocess.Popen(command, cwd=project.folder, stdout=self._out, stderr=self._out)
+
+    def said(self) -> str:
+        return self._said.read_text(encoding="utf-8")
+
+    def waits_for(self, text: str, seconds: float = 240.0) -> None:
+        def there() -> bool:
+            assert self.process.poll() is None, self.said()
+            return text in self.said()
+
+        wait_until(there, seconds, text)
+
+    def end(self, seconds: float = 120.0) -> int:
+        try:
+            return self.process.wait(seconds)
+        finally:
+            self.process.kill()
+            self._out.close()
+
+
+@pytest.fixture
+def orders(project: Project) -> Iterator[Project]:
+    """A copy of the example: a project of its own."""
+    shutil.copytree(EXAMPLE, project.folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".penstock", "__py*"))
+    yield project
+    assert _running(project) == []
+
+
+def test_ctrl_c_while_the_services_start_leaves_nothing_behind(orders: Project) -> None:
+    demo = Demo(orders)
+    demo.waits_for("starting")
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.end() == 0, demo.said()
+    assert orders.processes() == {}
+
+
+def test_the_demo_can_be_stopped_goes_on_and_every_system_equals_the_source(orders: Project) -> None:
+    demo = Demo(orders)
+    demo.waits_for(" buys ")
+    demo.process.send_signal(signal.SIGINT)
+    demo.process.send_signal(signal.SIGINT)  # someone who is impatient
+    assert demo.end() == 0, demo.said()
+    assert "Traceback" not in demo.said()
+    assert _running(orders) == []
+    assert orders.processes() == {}
+    again = Demo(orders, "--minutes", "0.5")
+    assert again.end(500) == 0, again.said()
+    word, _, told = again.said().strip().splitlines()[-1].partition(" ")
+    result = json.loads(told)
+    assert (word, result["audit"]) == ("RESULT", "pass")
+    assert result["PostgreSQL reports.orders"] == result["OpenSearch orders"] > 1_000
+    assert result["Kafka order-metrics"] > 0
+    assert "Traceback" not in again.said()
+
+
+def _running(project: Project) -> list[int]:
+    """Processes that work in the project's folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if Path.readlink(path / "cwd").is_relative_to(project.folder):
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found

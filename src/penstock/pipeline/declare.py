@@ -289,7 +289,7 @@ class Pipeline:
 
     def sink(
         self,
-        flow: Flow | Source | str,
+        flow: Flow | Source | str | type,
         connector: SinkConnector,
         guarantee: str | None = None,
         *,
@@ -304,6 +304,8 @@ class Pipeline:
         place = Place.of_caller()
         if not isinstance(connector, SinkConnector):
             raise _wrong(place, f"{connector!r} can't be written.", "Give a sink such as ps.Kafka('metrics').")
+        if isinstance(flow, type):  # to a type checker a class stays one, whatever @pipeline.keyed makes of it
+            raise _wrong(place, f"{flow.__name__} is no flow.", "Declare it with @pipeline.keyed(…).")
         made = Sink(flow if isinstance(flow, str) else flow.name, connector, guarantee, place, latency, query)
         self.sinks.append(made)
         return made

@@ -1,0 +1,157 @@
+"""The platform as a person sees it: stages, lag, late and dead rows by cause, freshness, services, what to try."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from watch import Watch
+
+    from penstock.local.stack import ServiceStatus
+
+COMMANDS = (
+    ('python query.py "SELECT tier, count(*), sum(amount) FROM orders GROUP BY tier"', "ask Iceberg with DuckDB"),
+    ("python search.py violin", "search the orders in OpenSearch"),
+    ("penstock topics tail fraud-alerts --from 0", "alerts as they come"),
+    ("penstock topics tail orders-dead-letters --from 0", "dead letters, each with its cause"),
+    (
+        "kill -9 $(pgrep -f penstock.run.*orders.py | head -1)",
+        "kill the pipeline and watch it heal; or a service: penstock status",
+    ),
+)
+_LINES = 8
+_SYSTEMS = {"postgres": "PostgreSQL", "iceberg": "Iceberg", "opensearch": "OpenSearch", "kafka": "Kafka"}
+
+
+class View:
+    """Draws on a terminal; elsewhere it says a line now and then."""
+
+    def __init__(self, title: Callable[[], str], watch: Watch, services: Callable[[], list[ServiceStatus]]) -> None:
+        self._title = title
+        self._watch = watch
+        self._services = services
+        self._recent: deque[str] = deque(maxlen=_LINES)
+        self._lock = threading.Lock()
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, refresh_per_second=2, transient=False) if sys.stderr.isatty() else None
+        self._told = 0
+
+    def __enter__(self) -> View:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.update(self._drawn())
+            self._live.stop()
+
+    def tell(self, line: str) -> None:
+        """Something that happened."""
+        with self._lock:
+            if self._live is None:
+                print(line, flush=True)
+            self._recent.append(line)
+
+    def draw(self) -> None:
+        """What is known now."""
+        if self._live is not None:
+            self._live.update(self._drawn())
+            return
+        self._told += 1
+        if self._told % 10 == 1:
+            for one in self._watch.queries.values():
+                if one.last:
+                    rows, seconds = self._watch.behind(one)
+                    print(f"{one.name}: {one.rows:,} rows, {rows:,} behind ({_seconds(seconds)})", flush=True)
+
+    def _drawn(self) -> RenderableType:
+        with self._lock:
+            recent = list(self._recent)
+        return Group(
+            Text(self._title(), style="bold"),
+            self._stages(),
+            self._causes(),
+            self._systems(),
+            self._running(),
+            Text("\n".join(recent) + "\n", style="cyan", no_wrap=True),
+            _commands(),
+        )
+
+    def _stages(self) -> Table:
+        table = _table("STAGE", "ROWS/S", "BEHIND", "SECONDS", "WATERMARK", "LATE", "DEAD", "STATE", "BATCH")
+        for one in self._watch.queries.values():
+            if not one.last:
+                table.add_row(one.name, "starting")
+                continue
+            rows, seconds = self._watch.behind(one)
+            watermark = str(one.last["watermark"] or "")
+            took = one.last["duration_ms"].get("triggerExecution", 0) / 1000
+            table.add_row(
+                one.name,
+                f"{one.rate():.0f}",
+                f"{rows:,}",
+                _seconds(seconds),
+                "" if watermark.startswith("1970") else watermark[5:16].replace("T", " "),
+                f"[yellow]{one.late}[/]" if one.late else "0",
+                f"[red]{one.dead.total()}[/]" if one.dead else "0",
+                f"{one.last['state_rows']:,}",
+                f"{one.last['batch']} in {took:.1f} s",
+            )
+        return table
+
+    def _causes(self) -> Text:
+        dead: Counter[str] = Counter()
+        for one in self._watch.queries.values():
+            dead += one.dead
+            dead += Counter({f"{one.name}: late": one.late})
+        return Text("\nnot used  " + " · ".join(f"{cause} {count}" for cause, count in sorted(dead.items())))
+
+    def _systems(self) -> Table:
+        table = _table("\nDERIVED SYSTEM", "\nFRESH AS OF")
+        for one in self._watch.queries.values():
+            for sink in one.sinks:
+                system, _, name = sink.partition(":")
+                _, seconds = self._watch.behind(one)
+                asked = one.fresh_ms()
+                hops = (
+                    f" (from the database: p50 {asked[0] / 1000:.1f} s, p99 {asked[1] / 1000:.1f} s)" if asked else ""
+                )
+                table.add_row(f"{_SYSTEMS.get(system, system)} {name}", f"{_seconds(seconds)} ago{hops}")
+        return table
+
+    def _running(self) -> Text:
+        said = Text("\nservices  ")
+        for at, one in enumerate(self._services()):
+            said.append(" · " if at else "")
+            said.append(f"{one.name} {one.state}", style="green" if one.state == "up" else "red")
+            said.append(f" {one.memory_bytes >> 20} MiB" if one.memory_bytes else "")
+        return said.append("\n")
+
+
+def _commands() -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for command, what in COMMANDS:
+        table.add_row(Text(command, style="green", no_wrap=True), Text(what, style="dim"))
+    return table
+
+
+def _table(*heads: str) -> Table:
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="right" if 0 < number < len(heads) - 1 else "left", no_wrap=True)
+    return table
+
+
+def _seconds(seconds: float | None) -> str:
+    return "long" if seconds is None else f"{seconds:.0f} s"
