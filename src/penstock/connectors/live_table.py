@@ -48,8 +48,6 @@ class LiveTable:
 
     def refresh(self) -> bool:
         """Take over what is new; False if nothing is."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         name = self._topic.sole_topic
         ends = {
             str(part): at for part, at in Topics(self._context.settings.kafka).end_offsets(name, committed=True).items()
@@ -58,34 +56,36 @@ class LiveTable:
         if known and known["ends"] == ends:
             return False
         begin = {name: known["ends"]} if known else {}
-        fresh = self._newest(self._topic.between(self._context, begin, {name: ends}))
+        fresh = self._changed(self._topic.between(self._context, begin, {name: ends}))
         version = (known["version"] if known else 0) + 1
         if not known:
-            return self._base(fresh, version, ends)
+            return self._base(self._folded(fresh), version, ends)
         if known["tail"]:
-            fresh = self._folded(fresh.unionByName(self._files(known["tail"]), allowMissingColumns=True))
+            fresh = fresh.unionByName(self._files(known["tail"], known.get("columns")), allowMissingColumns=True)
+        if sum(ends.values()) - sum(known["ends"].values()) < _TAIL:
+            fresh = fresh.coalesce(1)  # a few rows in one piece are quicker than a shuffle of them
+        fresh = self._folded(fresh)
         place = self._folder / f"tail-{version}"
-        fresh.coalesce(1).write.parquet(str(place))
-        rows = self._files(place.name).agg(F.count("*")).collect()[0][0]
-        if rows > max(_TAIL, known["rows"] // 10):
+        fresh.coalesce(1).write.mode("overwrite").parquet(str(place))  # a process that was killed may have begun it
+        if _count(place) > max(_TAIL, known["rows"] // 10):
             base = self._files(known["base"])
             if not self._history:
                 base = base.join(self._files(place.name).select(_KEY), _KEY, "left_anti")
             return self._base(base.unionByName(self._files(place.name), allowMissingColumns=True), version, ends)
-        return self._publish({**known, "version": version, "tail": place.name, "ends": ends})
+        told = {"version": version, "tail": place.name, "columns": fresh.schema.json(), "ends": ends}
+        return self._publish({**known, **told})
 
     def _base(self, rows: DataFrame, version: int, ends: dict[str, int]) -> bool:
         from pyspark.sql import functions as F  # noqa: N812
 
         place = self._folder / f"base-{version}"
         kept = rows if self._history else rows.filter(~F.coalesce(F.col(_GONE), F.lit(False))).drop(_GONE)
-        kept.repartition(_BUCKETS, _BUCKET).write.partitionBy(_BUCKET).parquet(str(place))
-        count = self._context.spark.read.parquet(str(place)).count() if any(place.glob(f"{_BUCKET}=*")) else 0
-        told = {"version": version, "base": place.name, "tail": None, "ends": ends, "rows": count}
+        kept.repartition(_BUCKETS, _BUCKET).write.mode("overwrite").partitionBy(_BUCKET).parquet(str(place))
+        told = {"version": version, "base": place.name, "tail": None, "ends": ends, "rows": _count(place)}
         return self._publish(told)
 
-    def _newest(self, changes: DataFrame) -> DataFrame:
-        """The last change of each key: its row, or that it is gone."""
+    def _changed(self, changes: DataFrame) -> DataFrame:
+        """Of each change its row, or that it is gone."""
         from pyspark.sql import functions as F  # noqa: N812
 
         key = F.col(f"{ORIGIN}.key").cast("string")
@@ -99,9 +99,10 @@ class LiveTable:
             BAD,
             ORIGIN,
         )
-        return self._folded(good_or_raise(rows, self._topic.where()))
+        return good_or_raise(rows, self._topic.where())
 
     def _folded(self, rows: DataFrame) -> DataFrame:
+        """The last change of each key; all of them, if the table has a history."""
         from pyspark.sql import functions as F  # noqa: N812
 
         if self._history:
@@ -109,8 +110,14 @@ class LiveTable:
         whole = F.struct(*quoted(rows.columns))
         return rows.groupBy(_KEY).agg(F.max_by(whole, _ORDER).alias("__last")).select("__last.*")
 
-    def _files(self, name: str) -> DataFrame:
-        return self._context.spark.read.parquet(str(self._folder / name))
+    def _files(self, name: str, columns: str | None = None) -> DataFrame:
+        """Files of ours; if their columns are known Spark need not look into them first."""
+        from pyspark.sql.types import StructType
+
+        read = self._context.spark.read
+        if columns is not None:
+            read = read.schema(StructType.fromJson(json.loads(columns)))
+        return read.parquet(str(self._folder / name))
 
     def _publish(self, told: dict[str, Any]) -> bool:
         fresh = self._folder / "manifest.new"
@@ -209,6 +216,13 @@ class _TableReader(DataSourceReader):
                     for one in wanted
                 ]
                 yield from pa.table(columns, schema=wanted).to_batches(max_chunksize=10_000)
+
+
+def _count(folder: Path) -> int:
+    """The rows of a folder of files, by what the files say at their end."""
+    from pyarrow import parquet
+
+    return sum(int(parquet.read_metadata(path).num_rows) for path in folder.rglob("part-*.parquet"))
 
 
 def _read(folder: Path) -> pa.Table | None:

@@ -10,6 +10,7 @@ from penstock.pipeline.build import Build, stage_of
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
+    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -40,21 +41,23 @@ class BatchRows:
         """Rows on disk, so that all sinks get the very same ones, also when some of them get theirs after a crash."""
         done = batch.folder / "complete.json"
         token = {"batch": batch.number, "digest": batch.digest}
-        if done.exists() and json.loads(done.read_text(encoding="utf-8"))["token"] == token:
+        known = json.loads(done.read_text(encoding="utf-8")) if done.exists() else {}
+        if known.get("token") == token:
             frame.write.format("noop").mode("overwrite").save()
-            self.observed[batch.number] = json.loads(done.read_text(encoding="utf-8"))["observed"]
+            self.observed[batch.number] = known["observed"]
         else:
             shutil.rmtree(batch.folder, ignore_errors=True)
             made = self._after(kept_until(frame, kept), batch.number, context, kept)
             for flow in self._flows:
                 made[flow].write.option("compression", "none").parquet(str(batch.folder / flow))
             fresh = batch.folder / "complete.tmp"
-            told = {"token": token, "observed": self.observed.get(batch.number, {})}
-            fresh.write_text(json.dumps(told), encoding="utf-8")
+            columns = {flow: made[flow].schema.json() for flow in self._flows}
+            known = {"token": token, "observed": self.observed.get(batch.number, {}), "columns": columns}
+            fresh.write_text(json.dumps(known), encoding="utf-8")
             fresh.replace(done)
         batch.reached("batch kept")
         reader = self._whole_files(context)
-        return {flow: reader.read.parquet(str(batch.folder / flow)) for flow in self._flows}
+        return {flow: _read(reader, batch.folder / flow, known["columns"][flow]) for flow in self._flows}
 
     def _whole_files(self, context: Context) -> SparkSession:
         """A session that reads each file as one part: in a file the rows of a key are in their order."""
@@ -83,6 +86,13 @@ class BatchRows:
                 made[table.name] = table.connector.table(context)
         Build(graph, context).add_flows(made, needed, observe)
         return made
+
+
+def _read(reader: SparkSession, folder: Path, columns: str) -> DataFrame:
+    """Rows that we wrote; with their columns given Spark need not look into the files for them."""
+    from pyspark.sql.types import StructType
+
+    return reader.read.schema(StructType.fromJson(json.loads(columns))).parquet(str(folder))
 
 
 def kept_until(rows: DataFrame, until: ExitStack) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Captured"]
 
 _LOOK_SECONDS = 0.2
+_REST = 2.0  # times as long as a look took
 _NOTED = 20
 _CHANGED = re.compile(rf"{COLUMNS_CHANGED}(\S+) (\[[^\]]*\])")
 
@@ -92,7 +94,9 @@ class Captured:
 
     def _keep(self) -> None:
         """Keep the tables fresh; one that can't be is told of, and stays as it is until the next look."""
-        while not self._over.wait(_LOOK_SECONDS):
+        took = 0.0
+        while not self._over.wait(max(_LOOK_SECONDS, took * _REST)):  # batches need the cores too
+            began = time.monotonic()
             for table in self._looked_up:
                 try:
                     self._refresh(table)
@@ -100,6 +104,7 @@ class Captured:
                     note = f"{table.name} is not fresh: {str(error).splitlines()[0]}"
                     if not self._over.is_set() and note not in self.notes[-_NOTED:]:
                         self.notes.append(note)
+            took = time.monotonic() - began
 
     def _note(self, told: dict[str, Any]) -> None:
         if told["said"] != "running":

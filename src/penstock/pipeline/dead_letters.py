@@ -16,7 +16,7 @@ from penstock.broker.marked import MarkedProducer
 from penstock.connectors.base import ORIGIN, Context, MessageSink
 from penstock.connectors.letters import envelope, open_dead_letters
 from penstock.pipeline.declare import ALL
-from penstock.pipeline.replay import RULE, SAID, Found, found_in
+from penstock.pipeline.replay import SAID, Found, found_in, letters_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -72,17 +72,18 @@ class DeadLetters:
 
     def _messages(self, record: dict[str, Any], more: Iterable[Found]) -> Iterator[Letter]:
         seen: Counter[str] = Counter()
-        for found in chain(self.found(record), more):
-            sink = self.plan.graph.late_sink(found.stage) if found.late else None
+        found: list[Found] = []
+        for one in self.found(record):
+            sink = self.plan.graph.late_sink(one.stage) if one.late else None
             if sink is not None:
-                yield from self.late(found, sink)
-                continue
-            for row in found.rows.toLocalIterator():
-                seen[found.stage] += not found.late
-                rule = "late" if found.late else row[RULE]
-                origin = row[ORIGIN].asDict() if row[ORIGIN] is not None else {}
-                stage = found.stage.removesuffix(ALL)
-                yield self.plan.dead_letters, *envelope(self.plan.name, stage, rule, row[SAID], origin)
+                yield from self.late(one, sink)
+            else:
+                found.append(one)
+        count = record["late"] + sum(sum(each.values()) for each in record["dead"].values())
+        for row in chain(letters_of(found, count), letters_of(list(more), count)):
+            seen[row.stage] += not row.late
+            stage = row.stage.removesuffix(ALL)
+            yield self.plan.dead_letters, *envelope(self.plan.name, stage, row.rule, row.said, row.origin.asDict())
         for stage, counts in record["dead"].items():
             missing = sum(counts.values()) - seen[stage]
             if stage in self.owned and missing > 0 and "unknown" not in counts:

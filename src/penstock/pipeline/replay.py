@@ -7,6 +7,7 @@ function selects it away, as far as no state is in between.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import BAD, ORIGIN, quoted
@@ -20,16 +21,17 @@ from penstock.pipeline.spark_plan import DELAY, analysed, carried, first_states,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
     from penstock.connectors.base import Context
     from penstock.pipeline.declare import Flow, Source
     from penstock.pipeline.plan import Graph, Query
 
-__all__ = ["RULE", "SAID", "Found", "found_in", "good_rows", "told_of"]
+__all__ = ["RULE", "SAID", "Found", "found_in", "good_rows", "letters_of", "told_of"]
 
 RULE = "__rule"
 SAID = "__said"
+_FEW = 1_000  # letters that the driver takes at once
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,14 @@ def found_in(
         if source.name in counted:
             yield Found(source.name, _wrong_in_source(source, rows, context))
         made[source.name] = good_rows(source, rows, context)
-    looked_up = {name for flow in query.flows for name in graph.flow(flow).inputs}
+    needed = graph.needed(*(name for name in query.flows if name in counted or (late and name in owned)))
     for table in graph.tables:
-        if table.name in looked_up:
+        if table.name in needed:
             made[table.name] = table.connector.table(context)
     for name in query.flows:
         flow = graph.flow(name)
-        if flow.with_origin or not set(flow.inputs) <= set(made):  # the latter is after state
+        after_state = not set(flow.inputs) <= set(made)
+        if name not in needed or flow.with_origin or after_state:
             continue
         yield from _in_flow(flow, made, record, context, ruled=name in counted, late=late and name in owned)
 
@@ -148,13 +151,37 @@ def _origin(rows: DataFrame) -> Column:
     """The origin with the same fields whatever the source, so that rows of several can be united; and with a number."""
     from pyspark.sql import functions as F  # noqa: N812
 
+    return F.struct(*_fields(rows), F.monotonically_increasing_id().alias("row"))
+
+
+def _fields(rows: DataFrame) -> list[Column]:
+    from pyspark.sql import functions as F  # noqa: N812
+
     kinds = {"topic": "string", "partition": "int", "offset": "long", "key": "binary", "value": "binary"}
     has = set(rows.schema[ORIGIN].dataType.names)  # type: ignore[attr-defined]
-    fields = [
+    return [
         (F.col(f"{ORIGIN}.{name}") if name in has else F.lit(None)).cast(kind).alias(name)
         for name, kind in kinds.items()
     ]
-    return F.struct(*fields, F.monotonically_increasing_id().alias("row"))
+
+
+def letters_of(every: list[Found], count: int) -> Iterator[Row]:
+    """What stages found as rows of stage, late, rule, said and origin; by one job if there are few."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    parts = [
+        one.rows.select(
+            F.lit(one.stage).alias("stage"),
+            F.lit(one.late).alias("late"),
+            (F.lit("late") if one.late else F.col(RULE)).alias("rule"),
+            F.col(SAID).alias("said"),
+            F.struct(*_fields(one.rows)).alias("origin"),
+        )
+        for one in every
+    ]
+    if parts:
+        rows = reduce(lambda one, other: one.unionByName(other), parts)
+        yield from rows.collect() if count <= _FEW else rows.toLocalIterator()
 
 
 def _quarantined(flow: Flow, rows: DataFrame) -> DataFrame:
