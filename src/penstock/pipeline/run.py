@@ -138,7 +138,7 @@ class Running:
             self._mend()
             if deadline is not None and time.monotonic() > deadline:
                 return False
-            time.sleep(0.1)
+            time.sleep(_LOOK_SECONDS)
         return True
 
     def process_all(self) -> None:
@@ -244,8 +244,7 @@ class Running:
         if self._failed is not None:
             raise self._failed
         for live in list(self._live.values()):
-            error = live.stream.exception()
-            if live.stream.isActive or error is None:
+            if live.stream.isActive or (error := live.stream.exception()) is None:
                 continue
             told = live.commit.failure or explained(error, live.query)
             (self.state.query(live.query.name) / FAILURE).write_text(f"{error}\n", encoding="utf-8")

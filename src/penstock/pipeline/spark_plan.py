@@ -120,13 +120,21 @@ def with_own_names(rows: DataFrame) -> DataFrame:
 
 def carried(rows: DataFrame, given: Iterable[DataFrame]) -> DataFrame:
     """The rows with the origin of those that they were made of, also where a user's function has selected it away."""
-    known = {one.exprId().id() for each in given for one in _origins(analysed(each))}
-    return frame(rows, _carry(analysed(rows), known, rows.sparkSession._jvm))
+    jvm: Any = rows.sparkSession._jvm
+    plans = [analysed(each) for each in given]
+    known = {one.exprId().id() for plan in plans for one in _origins(plan)}
+    whole = {jvm.java.lang.System.identityHashCode(plan) for plan in plans}
+    return frame(rows, _carry(analysed(rows), known, whole, jvm))
 
 
-def _carry(node: Any, known: set[int], jvm: Any) -> Any:
-    """Put the known origins back into every projection above them; those of a table are none."""
-    below = [_carry(child, known, jvm) for child in children(node)]
+def _carry(node: Any, known: set[int], whole: set[int], jvm: Any) -> Any:
+    """Put the known origins back into every projection above them; those of a table are none.
+
+    What was given is `whole`: nothing is missing in it, and every question to the JVM costs.
+    """
+    if jvm.java.lang.System.identityHashCode(node) in whole:
+        return node
+    below = [_carry(child, known, whole, jvm) for child in children(node)]
     if not below or not any(one.exprId().id() in known for child in below for one in _origins(child)):
         return node.withNewChildren(_seq(jvm, below)) if below else node
     if node.nodeName() == "Union":
