@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup demo test check docs chaos bench clean
+.PHONY: help setup demo test check docs chaos soak bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 10
@@ -32,6 +32,10 @@ docs: setup ## write the pages that are made from the code
 chaos: setup ## the long kills: ten minutes of captured changes, then a hundred kills into every sink; about an hour
 	@$(BIN)/python -m tests.cdc.chaos
 	@$(BIN)/python -m tests.guarantees.chaos $(ARGS)
+
+soak: setup ## the orders platform for half an hour: its memory must be flat, its audit must pass
+	@$(BIN)/penstock jars
+	@$(BIN)/python -m tests.e2e.soak $(ARGS)
 
 bench: setup ## measure what the project promises, about 50 minutes
 	@for one in platform overhead late latency exactly_once large_batch cdc formats state many_keys; do echo "== $$one"; $(BIN)/python bench/$$one.py || exit 1; done

@@ -24,10 +24,7 @@ COMMANDS = (
     ("python search.py violin", "search the orders in OpenSearch"),
     ("penstock topics tail fraud-alerts --from 0", "alerts as they come"),
     ("penstock topics tail orders-dead-letters --from 0", "dead letters, each with its cause"),
-    (
-        "kill -9 $(pgrep -f penstock.run.*orders.py | head -1)",
-        "kill the pipeline and watch it heal; or a service: penstock status",
-    ),
+    ("kill -9 $(cat .penstock/state/orders/running)", "kill the pipeline and watch it heal"),
 )
 _LINES = 8
 _SYSTEMS = {"postgres": "PostgreSQL", "iceberg": "Iceberg", "opensearch": "OpenSearch", "kafka": "Kafka"}
@@ -72,8 +69,8 @@ class View:
         if self._told % 10 == 1:
             for one in self._watch.queries.values():
                 if one.last:
-                    rows, seconds = self._watch.behind(one)
-                    print(f"{one.name}: {one.rows:,} rows, {rows:,} behind ({_seconds(seconds)})", flush=True)
+                    rows, waits = self._watch.behind(one)
+                    print(f"{one.name}: {one.rows:,} rows, {rows:,} behind ({waits})", flush=True)
 
     def _drawn(self) -> RenderableType:
         with self._lock:
@@ -94,14 +91,14 @@ class View:
             if not one.last:
                 table.add_row(one.name, "starting")
                 continue
-            rows, seconds = self._watch.behind(one)
+            rows, waits = self._watch.behind(one)
             watermark = str(one.last["watermark"] or "")
             took = one.last["duration_ms"].get("triggerExecution", 0) / 1000
             table.add_row(
                 one.name,
                 f"{one.rate():.0f}",
                 f"{rows:,}",
-                _seconds(seconds),
+                waits,
                 "" if watermark.startswith("1970") else watermark[5:16].replace("T", " "),
                 f"[yellow]{one.late}[/]" if one.late else "0",
                 f"[red]{one.dead.total()}[/]" if one.dead else "0",
@@ -120,14 +117,14 @@ class View:
     def _systems(self) -> Table:
         table = _table("\nDERIVED SYSTEM", "\nFRESH AS OF")
         for one in self._watch.queries.values():
+            _, waits = self._watch.behind(one)
             for sink in one.sinks:
                 system, _, name = sink.partition(":")
-                _, seconds = self._watch.behind(one)
                 asked = one.fresh_ms()
                 hops = (
                     f" (from the database: p50 {asked[0] / 1000:.1f} s, p99 {asked[1] / 1000:.1f} s)" if asked else ""
                 )
-                table.add_row(f"{_SYSTEMS.get(system, system)} {name}", f"{_seconds(seconds)} ago{hops}")
+                table.add_row(f"{_SYSTEMS.get(system, system)} {name}", f"{waits} ago{hops}")
         return table
 
     def _running(self) -> Text:
@@ -140,7 +137,8 @@ class View:
 
 
 def _commands() -> Table:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    title = "Look inside, from another terminal: cd examples/orders && . ../../.venv/bin/activate"
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), title=title, title_justify="left")
     for command, what in COMMANDS:
         table.add_row(Text(command, style="green", no_wrap=True), Text(what, style="dim"))
     return table
@@ -151,7 +149,3 @@ def _table(*heads: str) -> Table:
     for number, head in enumerate(heads):
         table.add_column(head, justify="right" if 0 < number < len(heads) - 1 else "left", no_wrap=True)
     return table
-
-
-def _seconds(seconds: float | None) -> str:
-    return "long" if seconds is None else f"{seconds:.0f} s"

@@ -105,18 +105,18 @@ class Watch:
         while self._ends and now - self._ends[0][0] > _KEPT_SECONDS:
             self._ends.popleft()
 
-    def behind(self, query: Query) -> tuple[int, float | None]:
-        """How many rows wait for a query, and for how many seconds the first of them does; None: longer than known."""
+    def behind(self, query: Query) -> tuple[int, str]:
+        """How many rows wait for a query, and how long the first of them has; with a + if it was there before us."""
         if not self._ends:
-            return 0, 0.0
+            return 0, "0 s"
         done, (_, newest) = query.done(), self._ends[-1]
         rows = _missing(done, newest, query.topics)
         if not rows:
-            return 0, 0.0
+            return 0, "0 s"
         for at, ends in reversed(self._ends):
             if not _missing(done, ends, query.topics):
-                return rows, time.monotonic() - at
-        return rows, None
+                return rows, f"{time.monotonic() - at:.0f} s"
+        return rows, f"{time.monotonic() - self._ends[0][0]:.0f} s+"
 
     def caught_up(self) -> bool:
         """Whether every query has read all there is."""
