@@ -110,9 +110,8 @@ class Demo:
             with undisturbed():
                 show("Stopping: the pipeline after its batch, then the services.")
                 self._shop.close()
-                self._driver.stop()
                 self._keeper.stop()
-                self._driver.stop()  # if the keeper was just starting it again
+                self._driver.stop()
 
     def _begin(self) -> None:
         with working() as progress:
@@ -125,7 +124,6 @@ class Demo:
                 captures.create(find_capture(self._settings, "shop"))
             progress.update("capture", 1, 1, "up")
         self._newest_order = (self._newest() or (None,))[0]
-        self._driver.start()
         self._keeper.start()
         show(f"The pipeline starts; what it says is in {self._driver.log}.\n")
 

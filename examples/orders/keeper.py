@@ -47,8 +47,8 @@ class Driver:
         """Its process, while it lives."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
-    def start(self) -> None:
-        """Start it; one that was left behind by a demo that was killed is stopped first."""
+    def _start(self) -> None:
+        """One that was left behind by a demo that was killed is stopped first."""
         if (left := self._state.owner()) is not None:
             self._end(left)
         with self.log.open("ab") as said:
@@ -64,17 +64,21 @@ class Driver:
             )
 
     def mend(self) -> bool:
-        """Start it again if it has ended; give up when it ends soon after its start again and again."""
+        """Start it if it does not run; give up when it ends soon after its start again and again."""
         if self.pid is not None:
             return False
-        killed = self._process is not None and self._process.returncode < 0
+        if self._process is None:
+            self._start()
+            return False
+        killed = self._process.returncode < 0
         self._short = self._short + 1 if not killed and time.monotonic() - self._began < _SHORT_SECONDS else 0
         if self._short == _TRIES:
             said = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-6:]
             raise SetupError(
                 "The pipeline does not start: " + " ".join(said), code="pipeline-ends", remedy=f"Read {self.log}."
             )
-        self.start()
+        self._clear()
+        self._start()
         return True
 
     def kill(self) -> None:
@@ -90,9 +94,14 @@ class Driver:
             self._process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_STOP_SECONDS)
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._clear()
         self._process.wait()
+
+    def _clear(self) -> None:
+        """Nothing that it started outlives it."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def _end(self, pid: int) -> None:
         os.kill(pid, signal.SIGTERM)
@@ -104,7 +113,7 @@ class Driver:
 
 
 class Keeper:
-    """Looks after the services and the pipeline, and tells of what it did."""
+    """Looks after the services and the pipeline in a thread, where no Ctrl-C comes in between, and tells of it."""
 
     def __init__(self, stack: Stack, driver: Driver, tell: Callable[[str], None]) -> None:
         self._stack = stack
