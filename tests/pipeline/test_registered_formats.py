@@ -413,3 +413,24 @@ def test_a_foreign_id_does_not_take_a_new_one_with_it(
     run(pipeline, context)
     assert [letter["key"] for letter in letters(kafka, pipeline)] == ["foreign"]
     assert [row["id"] for row in values(kafka, out)] == [0, 1, 2]
+
+
+def test_rows_of_a_foreign_id_that_go_on_do_not_stop_the_query_again(
+    context: Context, kafka: Kafka, topic: Callable[..., str], registry: Registry
+) -> None:
+    source, out = topic("orders"), topic("out")
+    known = register(registry, source, avro(ID))
+    pipeline = copy(ps.Kafka(source, format=ps.Avro()), ps.Kafka(out))
+    running = start(compile_pipeline(pipeline, context), context)
+    try:
+        with Producer(kafka) as producer:
+            for n in range(4):
+                producer.send(source, framed(known + 6000, b"\x02"), f"foreign {n}")
+                producer.send(source, framed(known, body(avro(ID), {"id": n})))
+                producer.flush()
+                wait_until(lambda n=n: running.wait(0.1) or len(values(kafka, out)) > n, 60)  # type: ignore[misc]
+    finally:
+        running.stop()
+    assert len([note for note in running.notes if "not in the registry" in note]) == 1
+    assert sorted(letter["key"] for letter in letters(kafka, pipeline)) == [f"foreign {n}" for n in range(4)]
+    assert sorted(row["id"] for row in values(kafka, out)) == [0, 1, 2, 3]

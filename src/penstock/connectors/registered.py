@@ -189,8 +189,15 @@ class Decoder(Reading):
         from pyspark.sql import functions as F  # noqa: N812
 
         found = F.substring("value", 1, HEADER) == F.lit(header(number))
+        if number in self.ids.foreign:
+            found = found & ~self._in_foreign_time(number)
         since = self.ids.since.get(number)
         return found & ~_before(since) if since else found
+
+    def _in_foreign_time(self, number: int) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return F.unix_millis(f"{ORIGIN}.timestamp") < self.ids.foreign[number]
 
     def _bad(self, failed: Column) -> Column:
         from pyspark.sql import functions as F  # noqa: N812
@@ -210,7 +217,10 @@ class Decoder(Reading):
             bad = bad.when(first.isin(refused), said)
         foreign = F.concat(F.lit("the registry has no schema id "), number)
         late = [one for one, since in self.ids.since.items() if since]
-        bad = bad.when(first.isin([header(one) for one in late]) | _before(self.ids.asked), foreign)
+        known_foreign = first.isin([header(one) for one in late]) | _before(self.ids.asked)
+        for one in self.ids.foreign:
+            known_foreign = known_foreign | ((first == F.lit(header(one))) & self._in_foreign_time(one))
+        bad = bad.when(known_foreign, foreign)
         return bad.otherwise(F.raise_error(F.concat(F.lit(f"{NEW_SCHEMA}{self.target} "), number)))
 
 

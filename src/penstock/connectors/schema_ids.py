@@ -1,8 +1,9 @@
 """The schema ids that a source has met, and from which offsets on each of them counts.
 
-An id that the registry does not know when a row with it is there is foreign: such rows, up to where the topic ends at
-that time, are dead letters for good, also when the id is given to a schema later. So a batch that is read once more has
-the same dead rows as the first time.
+An id that the registry does not know when a row with it is there is foreign: all unknown rows up to where the topic
+ends at that time, and rows of that id for a while after it, are dead letters for good, also when the id is given to a
+schema later. So a batch that is read once more has the same dead rows as the first time, and whoever sends such rows on
+and on does not make the query stand still for each of them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -29,15 +31,21 @@ if TYPE_CHECKING:
 __all__ = ["SchemaIds", "known_ids", "learn_schema"]
 
 Offsets = dict[str, int]
+_FOREIGN_SECONDS, _LONGER_SECONDS = 60.0, 600.0
 
 
 @dataclass
 class SchemaIds:
-    """What is known of a source's ids; `asked` is how far the topics went when the registry was last asked."""
+    """What is known of a source's ids.
+
+    `asked` is how far the topics went when the registry was last asked, `foreign` up to which time, in milliseconds,
+    the rows of an id are foreign.
+    """
 
     path: Path | None = None
     since: dict[int, Offsets] = field(default_factory=dict)
     asked: Offsets = field(default_factory=dict)
+    foreign: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path | None) -> SchemaIds:
@@ -45,7 +53,8 @@ class SchemaIds:
         if path is None or not path.exists():
             return cls(path)
         told = json.loads(path.read_text(encoding="utf-8"))
-        return cls(path, {int(number): offsets for number, offsets in told["since"].items()}, told["asked"])
+        since = {int(number): offsets for number, offsets in told["since"].items()}
+        return cls(path, since, told["asked"], {int(one): until for one, until in told.get("foreign", {}).items()})
 
     def add(self, number: int) -> bool:
         """Take an id that the registry knows; rows of it that were foreign stay so."""
@@ -60,7 +69,7 @@ class SchemaIds:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        told = {"since": {str(number): offsets for number, offsets in self.since.items()}, "asked": self.asked}
+        told = {"since": self.since, "asked": self.asked, "foreign": self.foreign}
         fresh.write_text(json.dumps(told), encoding="utf-8")
         fresh.replace(self.path)
 
@@ -103,6 +112,8 @@ def learn_schema(context: Context, source: Topical, number: int) -> bool:
         if registry.by_id(one) is not None:
             ids.add(one)
     ids.asked = ends
+    met_before = number in ids.foreign
+    ids.foreign[number] = int((time.time() + (_LONGER_SECONDS if met_before else _FOREIGN_SECONDS)) * 1000)
     ids.save()
     return False
 
