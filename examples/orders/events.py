@@ -84,6 +84,7 @@ class Events:
             row | {"amount": Decimal("-1.00")},
             row | {"currency": "XXX"},
             b"no Avro at all",
+            b"\0\0\0\xff\xff" + bytes(8),  # of a schema that nobody registered
         )
         yield from self._sent("orders", str(customer), row, bad)
         state = "failed" if chance.random() < FAILED else "paid"
