@@ -17,7 +17,7 @@ demo: setup ## the orders platform, live; Ctrl-C stops it; MINUTES=3 ends and au
 
 test: setup ## all tests, against real services; two sides, each with its own (one: ARGS="-n 0 tests/broker")
 	@$(BIN)/penstock jars
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: setup ## ruff, mypy, import-linter, the pages that are made from the code
 	@$(BIN)/ruff format --check .

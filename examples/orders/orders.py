@@ -12,9 +12,9 @@ shop = ps.Pipeline("orders")
 # In: topics that the shop writes, with registered Avro schemas or as JSON; its tables, captured from PostgreSQL.
 
 
-def streamed(name: str, time: str, format: ps.Avro | ps.Json) -> None:  # noqa: A002
+def streamed(name: str, time: str, kind: ps.Avro | ps.Json) -> None:
     """Rows up to two minutes out of order are waited for; what comes later is a dead letter of the flow it missed."""
-    shop.source(name, ps.Kafka(name, format=format), time=ps.EventTime(time, delay="2 minutes", late="keep"))
+    shop.source(name, ps.Kafka(name, format=kind), time=ps.EventTime(time, delay="2 minutes", late="keep"))
 
 
 streamed("orders", "ordered_at", ps.Avro())

@@ -10,8 +10,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
+from penstock.broker import Producer, read
+from penstock.local.progress import Silent
 from tests.conftest import Project, wait_until
 
 if TYPE_CHECKING:
@@ -63,7 +66,9 @@ def test_ctrl_c_while_the_services_start_leaves_nothing_behind(orders: Project) 
     assert orders.processes() == {}
 
 
-def test_the_demo_can_be_stopped_goes_on_and_every_system_equals_the_source(orders: Project) -> None:
+def test_the_demo_can_be_stopped_goes_on_and_every_system_equals_the_source(
+    orders: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     demo = Demo(orders)
     demo.waits_for(" buys ")
     demo.process.send_signal(signal.SIGINT)
@@ -80,6 +85,31 @@ def test_the_demo_can_be_stopped_goes_on_and_every_system_equals_the_source(orde
     assert result["PostgreSQL reports.orders"] == result["OpenSearch orders"] > 1_000
     assert result["Kafka order-metrics"] > 0
     assert "Traceback" not in again.said()
+    monkeypatch.syspath_prepend(orders.folder)
+    assert _differing_after_damage(orders) == {
+        "PostgreSQL reports.orders": (1, 0),
+        "Kafka order-metrics": (0, 1),
+        "Iceberg lake.customers": (1, 0),
+        "dead letters": (1, 0),
+    }
+
+
+def _differing_after_damage(project: Project) -> dict[str, tuple[int, int]]:
+    """What the audit says is missing and too much, after somebody has meddled with the systems."""
+    from audit import Audit
+
+    project.stack.up((), Silent())
+    settings = project.settings
+    with Producer(settings.kafka) as producer:
+        doubled = next(read(settings.kafka, "order-metrics"))
+        producer.send("order-metrics", doubled.value, doubled.key)
+        producer.send("orders", b"nobody has read this", "1")
+    with psycopg.connect(settings.postgres.url) as connection:
+        connection.execute("DELETE FROM reports.orders WHERE order_id = (SELECT min(order_id) FROM reports.orders)")
+        connection.execute("INSERT INTO shop.customers VALUES (0, 'nobody', 'gold', 'Rome')")
+    found = {one.system: (one.missing, one.extra) for one in Audit(settings).checks() if not one.equal}
+    project.stack.down(Silent())
+    return found
 
 
 def _running(project: Project) -> list[int]:
