@@ -27,6 +27,7 @@ COMMANDS = (
     ("kill -9 $(cat .penstock/state/orders/running)", "kill the pipeline and watch it heal"),
 )
 _LINES = 8
+_WIDE = 100
 _SYSTEMS = {"postgres": "PostgreSQL", "iceberg": "Iceberg", "opensearch": "OpenSearch", "kafka": "Kafka"}
 
 
@@ -86,7 +87,9 @@ class View:
         )
 
     def _stages(self) -> Table:
-        table = _table("STAGE", "ROWS/S", "BEHIND", "SECONDS", "WATERMARK", "LATE", "DEAD", "STATE", "BATCH")
+        heads = ("STAGE", "ROWS/S", "BEHIND", "SECONDS", "WATERMARK", "LATE", "DEAD", "STATE", "BATCH")
+        shown = len(heads) - (0 if self._console.width >= _WIDE else 2)
+        table = _table(*heads[:shown])
         for one in self._watch.queries.values():
             if not one.last:
                 table.add_row(one.name, "starting")
@@ -94,7 +97,7 @@ class View:
             rows, waits = self._watch.behind(one)
             watermark = str(one.last["watermark"] or "")
             took = one.last["duration_ms"].get("triggerExecution", 0) / 1000
-            table.add_row(
+            cells = (
                 one.name,
                 f"{one.rate():.0f}",
                 f"{rows:,}",
@@ -105,6 +108,7 @@ class View:
                 f"{one.last['state_rows']:,}",
                 f"{one.last['batch']} in {took:.1f} s",
             )
+            table.add_row(*cells[:shown])
         return table
 
     def _causes(self) -> Text:
@@ -136,12 +140,12 @@ class View:
         return said.append("\n")
 
 
-def _commands() -> Table:
-    title = "Look inside, from another terminal: cd examples/orders && . ../../.venv/bin/activate"
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), title=title, title_justify="left")
+def _commands() -> Text:
+    said = Text("Look inside, from another terminal: cd examples/orders && . ../../.venv/bin/activate", style="bold")
     for command, what in COMMANDS:
-        table.add_row(Text(command, style="green", no_wrap=True), Text(what, style="dim"))
-    return table
+        said.append(f"\n{command}", style="green")
+        said.append(f"   # {what}", style="dim")
+    return said
 
 
 def _table(*heads: str) -> Table:

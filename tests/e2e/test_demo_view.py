@@ -1,0 +1,76 @@
+"""The live view of the demo, drawn from records as a pipeline writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "orders"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "state" / "orders" / "order_metrics"
+    made.mkdir(parents=True)
+    plan = {"sources": {"orders": "kafka:orders"}, "sinks": ["kafka:order-metrics"]}
+    (made / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    return made
+
+
+def batch(number: int, end: int) -> str:
+    record = {
+        "batch": number,
+        "rows": 50,
+        "late": 2,
+        "dead": {"orders": {"dead": 1}, "valid_orders": {"positive amount": 3}},
+        "watermark": "2026-10-17T12:35:20.533Z",
+        "state_rows": 1234,
+        "duration_ms": {"triggerExecution": 2800},
+        "sources": [{"end": {"orders": {"0": end}}}],
+    }
+    return json.dumps(record) + "\n"
+
+
+@pytest.mark.parametrize("width", [80, 150])
+def test_everything_that_happens_is_on_the_screen(folder: Path, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLE)
+    monkeypatch.setenv("COLUMNS", str(width))
+    import watch
+    from view import View
+
+    ends = {"0": 70}
+    monkeypatch.setattr(watch, "Topics", lambda _: SimpleNamespace(end_offsets=lambda *_, **__: ends))
+    settings: Any = SimpleNamespace(home=folder.parents[2], kafka=None)
+    seen = watch.Watch(settings)
+    progress = folder / "progress.jsonl"
+    progress.write_text(batch(0, 70) + batch(1, 70)[:40], encoding="utf-8")  # the second is just being written
+    seen.look()
+    assert seen.caught_up()
+    progress.write_text(batch(0, 70) + batch(1, 70), encoding="utf-8")
+    ends["0"] = 90
+    seen.look()
+    assert not seen.caught_up()
+    services: Any = [SimpleNamespace(name="kafka", state="up", memory_bytes=300 << 20)]
+    view = View(lambda: "The orders platform", seen, lambda: services)
+    view.tell("order 7: Ada buys a violin")
+    console = Console(width=width, record=True)
+    with console.capture() as captured:
+        console.print(view._drawn())
+    shown = " ".join(captured.get().split())
+    for said in ("order_metrics", "20", "10-17 12:35", "positive amount 6", "not decoded 2", "late 4", "kafka up"):
+        assert said in shown
+    for said in (
+        "Kafka order-metrics",
+        "Ada buys",
+        "query.py",
+        "search.py",
+        "fraud-alerts",
+        "dead-letters",
+        "orders/running)",
+    ):
+        assert said in shown
