@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError, SetupError
@@ -18,7 +19,6 @@ from penstock.pipeline.state import PipelineState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from penstock.local.stack import Stack
 
@@ -83,8 +83,7 @@ class Driver:
 
     def kill(self) -> None:
         """Kill it with all that it started, as a power cut would."""
-        if self.pid is not None:
-            os.killpg(self.pid, signal.SIGKILL)
+        self._clear()
 
     def stop(self) -> None:
         """Let it stop after its batch; kill what does not end."""
@@ -98,10 +97,13 @@ class Driver:
         self._process.wait()
 
     def _clear(self) -> None:
-        """Nothing that it started outlives it."""
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        """Nothing that it started outlives it: its JVM, and the Python workers of that."""
+        while self._process is not None and (left := _session(self._process.pid)):
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._process.poll()
+            time.sleep(0.05)
 
     def _end(self, pid: int) -> None:
         os.kill(pid, signal.SIGTERM)
@@ -110,6 +112,17 @@ class Driver:
             if time.monotonic() > deadline:
                 os.kill(pid, signal.SIGKILL)
             time.sleep(0.2)
+
+
+def _session(leader: int) -> list[int]:
+    """The processes that live in a session."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, _, session = path.read_text(encoding="utf-8").rpartition(")")[2].split()[:4]
+            if int(session) == leader and state != "Z":
+                found.append(int(path.parent.name))
+    return found
 
 
 class Keeper:
