@@ -15,8 +15,9 @@ import penstock as ps
 from penstock.broker import Producer, Topics, read
 from penstock.errors import DeclarationError, StateError
 from penstock.pipeline.compile import compile_pipeline
-from penstock.pipeline.run import start
+from penstock.pipeline.run import Running, start
 from penstock.pipeline.state import PipelineState
+from tests.conftest import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,6 +120,21 @@ def test_windows_equal_a_batch_computation_whatever_the_order(
     }
     assert found == wanted
     assert sum(one["late"] for one in totals.values()) == 0
+
+
+def test_more_queries_than_cores_begin_one_after_the_other(
+    context: Context, kafka: Kafka, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Running, "_crowded", True)
+    source, valid, metrics = topic("orders"), topic("valid"), topic("metrics")
+    with Producer(kafka) as producer:
+        producer.send(source, order(1))
+    running = start(compile_pipeline(shop(source, valid, metrics), context), context)
+    try:
+        assert list(running.totals()) == ["orders"]
+        wait_until(lambda: not running.wait(0.1) and list(running.latest) == ["orders", "totals"])
+    finally:
+        running.stop()
 
 
 def test_progress_is_on_disk_for_other_processes(context: Context, kafka: Kafka, topic: Callable[..., str]) -> None:

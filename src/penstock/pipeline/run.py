@@ -9,6 +9,7 @@ import time
 import uuid
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import MessageSink
@@ -39,6 +40,7 @@ __all__ = ["Running", "refuse_clock", "start"]
 _TRIES = 5
 _STOP_SECONDS = 60.0
 _LOOK_SECONDS = 0.2
+_FIRST_BATCH_SECONDS = 10.0  # a query that takes longer for its first batch does not keep the next one waiting
 
 
 class Running:
@@ -78,6 +80,13 @@ class Running:
         self._held = ExitStack()
         self._listener: Any = None
         self._begun = threading.Event()
+        self._next: list[Callable[[], None]] = []
+        self._latest_begin = 0.0
+
+    @property
+    def _crowded(self) -> bool:
+        """Whether there are more queries than tasks that run side by side: they begin one after the other then."""
+        return len(self.plan.queries) > self.context.spark.sparkContext.defaultParallelism
 
     @property
     def latest(self) -> dict[str, dict[str, Any]]:
@@ -120,12 +129,14 @@ class Running:
             self.context.spark.streams.addListener(self._listener)
             delays = {name: one.delay for name, one in self.learnt.items()}
             build = Build(self.plan.graph, self.context, delays)
-            for query in self.plan.queries:
-                self._begin(query, build, {stage for stage, owner in owners.items() if owner == query.name})
+            self._next = [
+                partial(self._begin, query, build, {stage for stage, owner in owners.items() if owner == query.name})
+                for query in self.plan.queries
+            ]
+            self._begin_some(1 if self._crowded else len(self._next))
             self._publisher.start()
             self._clock.start()
             self.captured.start()
-            self._begun.set()
         except BaseException:
             self.stop()
             raise
@@ -134,8 +145,10 @@ class Running:
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all queries have ended (True) or the time is over; restarts what failed in passing."""
         deadline = None if seconds is None else time.monotonic() + seconds
-        while self.active or self._anything_failed():
+        while self._next or self.active or self._anything_failed():
             self._mend()
+            if len(self.latest) == len(self._live) or time.monotonic() - self._latest_begin > _FIRST_BATCH_SECONDS:
+                self._begin_some(1)
             if deadline is not None and time.monotonic() > deadline:
                 return False
             time.sleep(_LOOK_SECONDS)
@@ -143,6 +156,7 @@ class Running:
 
     def process_all(self) -> None:
         """Wait until every query has processed what its sources have now, and its record is heard."""
+        self._begin_some(len(self._next))
         for live in self._live.values():
             live.stream.processAllAvailable()
         self._await_records()
@@ -150,6 +164,7 @@ class Running:
     def stop(self) -> None:
         """Stop every query after the batch it is in, and publish the dead rows that are left."""
         self._begun.set()
+        self._next.clear()
         self._over.set()  # who waits for a sink that is away need not wait any longer
         deadline = time.monotonic() + _STOP_SECONDS
         for live in self._live.values():
@@ -202,6 +217,17 @@ class Running:
         progress.append(self.state.query(name) / "progress.jsonl", record)
         if live.query.streamed and (record["dead"] or record["late"]):  # others publish theirs within the batch
             self._todo.put((name, record))
+
+    def _begin_some(self, count: int) -> None:
+        """Start the next queries; what Spark tells meanwhile waits until we know them."""
+        self._begun.clear()
+        try:
+            for begin in self._next[:count]:
+                begin()
+                self._latest_begin = time.monotonic()
+            del self._next[:count]
+        finally:
+            self._begun.set()
 
     def _begin(self, query: Query, build: Build, counted: set[str]) -> None:
         known = self.state.progress(query.name)
