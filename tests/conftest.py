@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# Every JVM of the tests lives for seconds: the second compiler would only take the cores from it.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+# Every JVM of the tests lives for seconds or minutes: the second compiler would only take the cores from it. Without it
+# Java's room for compiled code would be too small for Spark.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m")
 
 
 class Project:

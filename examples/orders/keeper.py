@@ -26,8 +26,9 @@ SERVICES = ("kafka", "postgres", "registry", "connect", "opensearch")
 _STOP_SECONDS = 90.0
 _SHORT_SECONDS = 40.0
 _TRIES = 3
-# Many small batches: the JVM's second compiler would take the cores from them for minutes.
-_QUICK = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+# Many small batches: the JVM's second compiler would take the cores from them for minutes. Without it Java's room for
+# compiled code would be too small.
+_QUICK = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
 
 
 class Driver:

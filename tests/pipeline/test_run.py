@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
 from penstock.broker import Producer, Topics, read
-from penstock.errors import DeclarationError, StateError
+from penstock.errors import DeclarationError, StateError, TransientError
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import Running, start
 from penstock.pipeline.state import PipelineState
@@ -130,11 +130,21 @@ def test_more_queries_than_cores_begin_one_after_the_other(
     with Producer(kafka) as producer:
         producer.send(source, order(1))
     running = start(compile_pipeline(shop(source, valid, metrics), context), context)
+    begin = running._begin_some
+    away = iter([TransientError("The registry is away.", code="away", remedy="Wait.")])
+
+    def sometimes(count: int) -> None:
+        for error in away:
+            raise error
+        begin(count)
+
+    monkeypatch.setattr(running, "_begin_some", sometimes)
     try:
         assert list(running.totals()) == ["orders"]
         wait_until(lambda: not running.wait(0.1) and list(running.latest) == ["orders", "totals"])
     finally:
         running.stop()
+    assert running.notes == ["the next query can't begin yet: The registry is away."]
 
 
 def test_progress_is_on_disk_for_other_processes(context: Context, kafka: Kafka, topic: Callable[..., str]) -> None:

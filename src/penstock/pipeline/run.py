@@ -40,6 +40,7 @@ __all__ = ["Running", "refuse_clock", "start"]
 _TRIES = 5
 _STOP_SECONDS = 60.0
 _LOOK_SECONDS = 0.2
+_AGAIN_SECONDS = 2.0
 _FIRST_BATCH_SECONDS = 10.0  # a query that takes longer for its first batch does not keep the next one waiting
 
 
@@ -148,7 +149,7 @@ class Running:
         while self._next or self.active or self._anything_failed():
             self._mend()
             if len(self.latest) == len(self._live) or time.monotonic() - self._latest_begin > _FIRST_BATCH_SECONDS:
-                self._begin_some(1)
+                self._begin_another()
             if deadline is not None and time.monotonic() > deadline:
                 return False
             time.sleep(_LOOK_SECONDS)
@@ -217,6 +218,15 @@ class Running:
         progress.append(self.state.query(name) / "progress.jsonl", record)
         if live.query.streamed and (record["dead"] or record["late"]):  # others publish theirs within the batch
             self._todo.put((name, record))
+
+    def _begin_another(self) -> None:
+        """Start the next query; if something that it needs is away, the others go on and it is tried again."""
+        try:
+            self._begin_some(1)
+        except TransientError as error:
+            if (note := f"the next query can't begin yet: {error.problem}") not in self.notes[-1:]:
+                self.notes.append(note)
+            self._over.wait(_AGAIN_SECONDS)
 
     def _begin_some(self, count: int) -> None:
         """Start the next queries; what Spark tells meanwhile waits until we know them."""
