@@ -156,3 +156,29 @@ def test_processing_time_where_it_is_asked_for(context: Context, kafka: Kafka, t
         wait_until(lambda: sum(one["rows"] for one in values(kafka, out)) == 3, 60, "the window closes by itself")
     finally:
         running.stop()
+
+
+def test_rows_that_a_pattern_does_not_look_at_move_its_time(
+    context: Context, kafka: Kafka, topic: Callable[..., str]
+) -> None:
+    source, found, steps = topic("events"), topic("found"), topic("steps")
+    made = ps.Pipeline(f"time-{uuid.uuid4().hex[:6]}")
+    made.source("events", ps.Kafka(source, format=ps.Json(SCHEMA)), time=ps.EventTime("at", delay="5 seconds"))
+
+    @made.flow
+    def pairs(events: DataFrame) -> DataFrame:
+        two = ps.pattern("first", "id = 1").followed_by("second", "id = 2").within("10 seconds")
+        return ps.matches(events.withColumn("k", F.lit("k")), two, by="k")
+
+    @made.flow
+    def tries(events: DataFrame) -> DataFrame:
+        return ps.funnel(events, by="id", steps={"one": "id = 1", "two": "id = 2"}, within="10 seconds")
+
+    made.sink(pairs, ps.Kafka(found))
+    made.sink(tries, ps.Kafka(steps))
+    send(kafka, source, [row(1, 0), row(2, 1), row(3, 60)])
+    running = start(compile_pipeline(made, context), context, until_caught_up=True)
+    assert running.wait(120)
+    running.close()
+    assert [one["second"]["id"] for one in values(kafka, found)] == [2]
+    assert [one["reached"] for one in values(kafka, steps)] == ["one"]

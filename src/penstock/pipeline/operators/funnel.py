@@ -11,7 +11,7 @@ from penstock.pipeline.keyed.attempts import Attempts
 from penstock.pipeline.keyed.keys import key_columns, key_text
 from penstock.pipeline.keyed.on_spark import ROW, turns
 from penstock.pipeline.operators.arguments import micros_of, names_of, refuse_clash, refused
-from penstock.pipeline.operators.conditions import conditions_met
+from penstock.pipeline.operators.conditions import conditions_met, those_that_meet_one
 from penstock.pipeline.operators.event_time import event_time_of
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ def funnel(rows: DataFrame, by: str | Sequence[str], steps: Mapping[str, str], w
     reached or `within` is over (the end excluded); then the next can begin.
     """
     keys = names_of(by)
-    event_time_of(rows, "funnel")
+    time = event_time_of(rows, "funnel")
     length = micros_of("within", within)
     if not 2 <= len(steps) <= _MOST:
         raise refused(f"A funnel of {len(steps)} steps can't be.", f"Give it 2 to {_MOST}.")
     times = [f"{step}_at" for step in steps]
     refuse_clash([*keys, *times, "reached", "completed", "seconds"], "Give a step, or a column, another name.")
     bits = conditions_met(list(steps.values()))
-    met = rows.filter(bits != 0)  # the others can't change anything: they do not reach Python
+    met = those_that_meet_one(rows, bits, time)
     # With zeros in front, so that rows of one time come in the order of the steps.
     text = F.concat(F.lpad(bits.cast("string"), len(str(1 << len(steps))), "0"), F.lit(" "), key_text(keys))
     described = " then ".join(f"{name} [{condition}]" for name, condition in steps.items())

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.connectors.base import EXACT
 from penstock.pipeline.keyed.matching import Matching
 from penstock.pipeline.keyed.on_spark import ROW, row_columns, row_reader, turns, whole_row
-from penstock.pipeline.operators.conditions import conditions_met
+from penstock.pipeline.operators.conditions import conditions_met, those_that_meet_one
 from penstock.pipeline.operators.event_time import event_time_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def matches(rows: DataFrame, pattern: Pattern, by: str | Sequence[str]) -> DataF
     bits = conditions_met(pattern.conditions)
     known = all(isinstance(one, str) for one in pattern.conditions)
     if known and not pattern.strict:
-        rows = rows.filter(bits != 0)  # the others can't change anything: they do not reach Python
+        rows = those_that_meet_one(rows, bits, time)
     columns = row_columns(rows)
     text = F.concat(F.lpad(bits.cast("string"), 20, "0"), F.lit(" "), whole_row(rows))
     found = turns(rows, text, keys, partial(_matching, pattern, columns), f"attempts at {pattern.described()}")
