@@ -10,10 +10,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
+from penstock.pipeline.load import load_pipeline
 from penstock.testing import CRASH, END, PAUSE, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -116,3 +118,36 @@ def test_every_row_counts(trial: Trial) -> None:
     with pytest.raises(AssertionError, match=r"missing: \[{'amount': 5.0}\]\n  not expected: \[{'amount': 7.0}\]"):
         trial.expect("valid", [{"amount": 5.0}, {"amount": 5.0}, {"amount": 7.0}])
     assert trial.rows("valid")[0]["created_at"].isoformat() == "2026-01-01T10:00:00+00:00"
+
+
+REGISTERED = """
+import penstock as ps
+
+shop = ps.Pipeline("shop")
+shop.source("orders", ps.Kafka("orders", format=ps.Avro()))
+shop.table("customers", ps.Changes("shop.public.customers"))
+
+
+@shop.flow
+def named(orders, customers):
+    return orders.join(customers, "customer", "left")
+
+
+shop.sink(named, ps.Kafka("named"))
+"""
+
+
+def test_columns_that_are_frozen_beside_the_pipeline_are_known(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(REGISTERED, encoding="utf-8")
+    (tmp_path / "penstock.toml").write_text('[captures.shop]\ntables = ["public.customers"]\n', encoding="utf-8")
+    (tmp_path / "schemas").mkdir()
+    fields = [{"name": "order_id", "type": "long"}, {"name": "customer", "type": "long"}]
+    avro = {"type": "record", "name": "Order", "fields": fields}
+    (tmp_path / "schemas" / "kafka-orders.avsc").write_text(json.dumps(avro), encoding="utf-8")
+    columns = [{"name": name, "kind": kind} for name, kind in (("customer", "BIGINT"), ("name", "STRING"))]
+    known = {"columns": columns, "shapes": [["customer", "name"]], "tolerant": False}
+    (tmp_path / "schemas" / "shop.public.customers.json").write_text(json.dumps(known), encoding="utf-8")
+    with Trial(load_pipeline(tmp_path / "shop.py"), spark) as trial:
+        trial.given("customers", [{"customer": 1, "name": "Ada"}])
+        trial.given("orders", [{"order_id": 7, "customer": 1}, {"order_id": 8, "customer": 2}])
+        trial.expect("named", [{"order_id": 7, "name": "Ada"}, {"order_id": 8, "name": None}])

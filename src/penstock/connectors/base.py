@@ -130,6 +130,10 @@ class TableConnector(SourceConnector):
     def table(self, context: Context) -> DataFrame:
         """All rows as they are now, without the reserved columns."""
 
+    def table_columns(self, context: Context) -> str:
+        """The columns of those rows, as DDL."""
+        return self.columns(context)
+
 
 class SinkConnector(Connector):
     """Something to write a stream to; `guarantee` is the most that it can give."""

@@ -95,6 +95,10 @@ class Changes(TableConnector):
         made = history_frame if self.history else table_frame
         return made(context, self._folder(context.state), schema)
 
+    def table_columns(self, context: Context) -> str:
+        """Those of the captured table, not those of its changes."""
+        return str(self.table(context)._jdf.schema().toDDL())
+
     def kept(self, context: Context) -> LiveTable:
         """The files of the current rows, in the folder of a run."""
         from penstock.connectors.live_table import LiveTable

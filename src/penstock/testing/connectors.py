@@ -18,6 +18,7 @@ from penstock.connectors.base import (
 )
 from penstock.connectors.memory import Memory
 from penstock.connectors.writing import Batch, Writer
+from penstock.pipeline.declare import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.connectors.writing import Opening
+    from penstock.pipeline.declare import Source
 
 __all__ = ["GivenRows", "KeptRows", "given_rows", "plain"]
 
@@ -47,9 +49,11 @@ class GivenRows(Memory, TableConnector):
         return self._decoded(context.spark.read.schema(self._schema()).json(str(self._made()))).drop(BAD, ORIGIN)
 
 
-def given_rows(name: str, real: SourceConnector, context: Context) -> GivenRows:
+def given_rows(read: Source | Table, context: Context) -> GivenRows:
     """Stand for a real connector: its columns are asked of it, its rows are not."""
-    return GivenRows(name, real.columns(context), real=real)
+    if isinstance(read, Table):
+        return GivenRows(read.name, read.connector.table_columns(context), real=read.connector)
+    return GivenRows(read.name, read.connector.columns(context), real=read.connector)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from penstock.pipeline.declare import LATE
 from penstock.pipeline.replay import SAID
 from penstock.pipeline.run import Running, refuse_clock
 from penstock.pipeline.session import open_session
-from penstock.settings import load
+from penstock.settings import find_project, load
 from penstock.testing.connectors import GivenRows, KeptRows, given_rows, plain
 from penstock.testing.marks import CRASH, END, PAUSE, Mark
 from penstock.testing.moments import DAY, moment
@@ -193,7 +193,7 @@ class Trial:
     def _on_memory(self, graph: Graph) -> Graph:
         read: list[Source | Table] = [*graph.sources, *graph.tables]
         for one in read:
-            self._given[one.name] = given_rows(one.name, one.connector, self._context)
+            self._given[one.name] = given_rows(one, self._beside(one))
         for sink in graph.sinks:
             self._kept.setdefault(sink.flow, KeptRows(sink.connector))
         return replace(
@@ -206,6 +206,11 @@ class Trial:
                 if self._kept[one.flow].real is one.connector
             ),
         )
+
+    def _beside(self, read: Source | Table) -> Context:
+        """The project that it is declared in: its columns lie there in `schemas/`, its captures in penstock.toml."""
+        project = find_project(Path(read.place.file).resolve().parent)
+        return Context(self._context.spark, load(project=project, profile="local"))
 
     def _known(self, source: str) -> GivenRows:
         if source not in self._given:
