@@ -177,6 +177,26 @@ def test_a_topic_from_birth_to_end(platform: Project, topic: Callable[..., str])
     assert f"There is no topic '{name}'." in said(gone)
 
 
+def test_a_topic_that_is_not_there_yet_is_waited_for(platform: Project, topic: Callable[..., str]) -> None:
+    name = topic().replace("topic", "awaited")
+    gone = platform.run("topics", "tail", name, "--no-follow")
+    assert gone.returncode == 2
+    assert f"There is no topic '{name}'." in said(gone)
+    words = ("topics", "tail", name, "--from", "latest", "-n", "1", "--format", "raw")
+    with subprocess.Popen(
+        platform.command(*words), cwd=platform.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as tail:
+        try:
+            assert tail.stderr is not None
+            assert tail.stderr.readline().endswith("Waiting for it; Ctrl-C ends.\n")
+            assert platform.run("topics", "create", name).returncode == 0
+            assert platform.run("topics", "produce", name, "--value", "first").returncode == 0
+            assert tail.communicate(timeout=60)[0] == "first\n"
+        finally:
+            tail.kill()
+    assert tail.returncode == 0
+
+
 def test_mistakes_with_topics_are_sentences(platform: Project, topic: Callable[..., str]) -> None:
     name = topic("mistakes")
     for words, told in (

@@ -116,4 +116,4 @@ def test_the_quick_check_starts_no_jvm(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "penstock", "check", "--quick", str(file)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env={"PATH": ""}, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "shop is well: 1 sources, 1 flows, 1 sinks.\n"
+    assert done.stdout == "shop is well: 1 source, 1 flow, 1 sink.\n"

@@ -61,12 +61,14 @@ def test_siblings_of_a_source_share_a_query_and_state_has_its_own(context: Conte
     made.sink("shown", ps.Kafka("shown"))
     made.sink("ids", ps.Files(str(tmp_path / "ids")))
     made.sink("good", ps.Kafka("again"), query="again")
+    made.sink("good", ps.Console())
     plan = compile_pipeline(made, context)
     cut = {one.name: (one.root, [sink.connector.target() for sink in one.sinks]) for one in plan.queries}
     folder = str(tmp_path / "ids")
     assert cut == {
         "orders": ("known", ["kafka:good", "kafka:ids"]),
         "totals": ("totals", ["kafka:totals", "kafka:shown"]),
+        "good-to-console": ("good", ["console:"]),
         f"ids-to-files-{folder.strip('/').replace('/', '-').replace('_', '-')}": ("ids", [f"files:{folder}"]),
         "again": ("good", ["kafka:again"]),
     }

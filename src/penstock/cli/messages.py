@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.render import command_options, show, show_json
+from penstock.cli.render import command_options, json_of, show, show_json
 from penstock.cli.values import START
 from penstock.errors import DeclarationError
 
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
 
     from penstock.broker.record import Record
     from penstock.broker.replay import Start
-    from penstock.settings import Settings
+    from penstock.registry.reader import SchemaReader
+    from penstock.settings import Kafka, Settings
 
 __all__ = ["produce", "tail"]
+
+_LOOK_SECONDS = 0.5
 
 
 @click.command()
@@ -51,7 +55,9 @@ def tail(
     as_json: bool,
     settings: Settings,
 ) -> None:
-    """Show the rows of a topic, live.
+    """Show the rows of a topic, live; one that is not there yet is waited for.
+
+    Rows of a registered schema are shown as JSON, unless the format is raw.
 
     \b
     Example:
@@ -59,8 +65,11 @@ def tail(
       penstock topics tail orders --from 15m --no-follow
       penstock topics tail orders --from 0 --format raw -n 5
     """
-    from penstock.broker.replay import read
+    from penstock.broker.replay import EARLIEST, read
+    from penstock.registry.reader import SchemaReader
 
+    if follow and _waited_for(settings.kafka, name):
+        start = EARLIEST  # all of it is new
     found = read(
         settings.kafka,
         name,
@@ -69,8 +78,9 @@ def tail(
         live=follow,
         committed_only=not uncommitted,
     )
+    rows = SchemaReader(settings)
     for count, record in enumerate(found, 1):
-        _show_record(record, "json" if as_json else shape)
+        _show_record(record, "json" if as_json else shape, rows)
         if count == most:
             return
 
@@ -109,6 +119,23 @@ def produce(name: str, as_json: bool, settings: Settings, **options: Any) -> Non
         show_json({"topic": name, "sent": sent})
         return
     show(f"Sent {sent} record(s) to {name}.")
+
+
+def _waited_for(kafka: Kafka, name: str) -> bool:
+    """Wait for a topic that is not there: a pipeline makes its own at the start, or with the first dead letter."""
+    from penstock.broker.topics import Topics
+
+    topics, said = Topics(kafka), False
+    while True:
+        try:
+            topics.partitions(name)
+        except DeclarationError as error:
+            if not said:
+                click.echo(f"{error} Waiting for it; Ctrl-C ends.", err=True)
+            said = True
+            time.sleep(_LOOK_SECONDS)
+        else:
+            return said
 
 
 def _rows(options: dict[str, Any]) -> Iterator[tuple[str | None, str | None]]:
@@ -150,7 +177,7 @@ def _field(value: str, name: str) -> Any:
         ) from error
 
 
-def _show_record(record: Record, shape: str) -> None:
+def _show_record(record: Record, shape: str, rows: SchemaReader) -> None:
     if shape == "raw":
         sys.stdout.buffer.write((record.value or b"") + b"\n")
         sys.stdout.buffer.flush()
@@ -162,12 +189,12 @@ def _show_record(record: Record, shape: str) -> None:
                 "offset": record.offset,
                 "timestamp": _time(record.timestamp),
                 "key": _text(record.key),
-                "value": _value(record.value),
+                "value": _value(record.value, rows),
                 "headers": headers,
             }
         )
     else:
-        value = "(tombstone)" if record.value is None else _text(record.value)
+        value = "(tombstone)" if record.value is None else _line(record.value, rows)
         place = click.style(f"{record.partition}:{record.offset} {_time(record.timestamp)}", fg="bright_black")
         show(f"{place} {click.style(_text(record.key) or '-', fg='cyan')} {value}")
 
@@ -176,7 +203,14 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode(errors="backslashreplace")
 
 
-def _value(value: bytes | None) -> Any:
+def _line(value: bytes, rows: SchemaReader) -> str | None:
+    row = rows.row(value)
+    return _text(value) if row is None else json_of(row)
+
+
+def _value(value: bytes | None, rows: SchemaReader) -> Any:
+    if (row := rows.row(value)) is not None:
+        return row
     try:
         return None if value is None else json.loads(value)
     except ValueError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.render import command_options, show, show_json, table, working
+from penstock.cli.render import command_options, counted, show, show_json, table, working
 
 if TYPE_CHECKING:
     from penstock.connectors.base import Context
@@ -32,6 +32,8 @@ def check(file: Path, quick: bool, as_json: bool, settings: Settings) -> None:
       penstock check orders.py
       penstock check orders.py --quick
     """
+    from penstock.pipeline.declare import ALL
+
     graph = _graph(file)
     columns: dict[str, str] = {}
     if not quick:
@@ -43,7 +45,9 @@ def check(file: Path, quick: bool, as_json: bool, settings: Settings) -> None:
         show(f"{name}: {text}")
     for warning in graph.warnings:
         show(f"{click.style('warning', fg='yellow')}: {warning}")
-    show(f"{graph.name} is well: {len(graph.sources)} sources, {len(graph.flows)} flows, {len(graph.sinks)} sinks.")
+    flows = [one for one in graph.flows if not one.name.endswith(ALL)]  # those that were written
+    parts = (("source", graph.sources), ("flow", flows), ("sink", graph.sinks))
+    show(f"{graph.name} is well: {', '.join(counted(len(found), noun) for noun, found in parts)}.")
 
 
 @click.command()
@@ -107,7 +111,8 @@ def run(
         show_json({"pipeline": plan.name, "queries": records})
         return
     for name, one in records.items():
-        show(f"{name}: {one['rows']} rows in {one['batches']} batches, {one['dead']} dead, {one['late']} late")
+        done = f"{counted(one['rows'], 'row')} in {counted(one['batches'], 'batch', 'batches')}"
+        show(f"{name}: {done}, {one['dead']} dead, {one['late']} late")
 
 
 @click.command()

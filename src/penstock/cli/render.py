@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from penstock.errors import PenstockError
 
-__all__ = ["command_options", "show", "show_error", "show_json", "table", "working"]
+__all__ = ["command_options", "counted", "json_of", "show", "show_error", "show_json", "table", "working"]
 
 _PLAIN_EVERY_SECONDS = 2.0
 
@@ -44,9 +44,19 @@ def show(text: str) -> None:
     click.echo(text)
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    """So many of a thing: `1 row`, `2 rows`."""
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
+
+
 def show_json(value: Any) -> None:
     """Print a result as JSON."""
-    click.echo(json.dumps(value, default=_plain, ensure_ascii=False))
+    click.echo(json_of(value))
+
+
+def json_of(value: Any) -> str:
+    """A value as one line of JSON."""
+    return json.dumps(value, default=_plain, ensure_ascii=False)
 
 
 def show_error(error: PenstockError) -> None:

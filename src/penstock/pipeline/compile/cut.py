@@ -50,7 +50,7 @@ def _name(graph: Graph, facts: dict[str, Facts], sink: Sink) -> str:
     if sink.query is not None:
         return sink.query
     if sink.alone:
-        return f"{sink.flow}-to-{sink.connector.system}-{_slug(sink.connector.target())}"
+        return f"{sink.flow}-to-{sink.connector.system}-{_slug(sink.connector.target())}".rstrip("-")
     anchor = _chain(graph, facts, sink.flow)[-1]
     changes = _mode(graph, facts, sink.flow) == "update"
     says_so = any(one.name == anchor and one.emit == "changes" for one in graph.flows)
