@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -52,8 +53,9 @@ def test_tail_shows_rows_of_registered_schemas(
     assert len(shown) == 6
     told = json.loads(platform.run("topics", "tail", name, "--no-follow", "--json").stdout.splitlines()[0])
     assert told["value"] == {"id": 1, "amount": "5.25"}
-    raw = platform.run("topics", "tail", name, "--no-follow", "--format", "raw").stdout
-    assert raw.startswith("\x00")
+    words = platform.command("topics", "tail", name, "--no-follow", "--format", "raw")
+    raw = subprocess.run(words, cwd=platform.folder, capture_output=True, check=True, timeout=60).stdout
+    assert raw.startswith(b"\x00")
 
 
 def test_without_a_registry_messages_stay_what_they_are(platform: Project) -> None:
