@@ -84,9 +84,16 @@ class Producer:
                 self._client.poll(0.1)
             self._client.poll(0)
 
-    def send_many(self, topic: str, keys: Sequence[Any], values: Sequence[Any]) -> None:
+    def send_many(
+        self, topic: str, keys: Sequence[Any] | None, values: Sequence[Any], *, partition: int | None = None
+    ) -> None:
         """Queue many records of one topic, text or bytes; waits while the queue is full. `flush` tells of failures."""
-        left = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+        if keys is None:
+            left = [{"value": value} for value in values]
+        else:
+            left = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+        if partition is not None:
+            left = [{**one, "partition": _real(partition, topic)} for one in left]
         with self._told(f"sending to {topic}"):
             while left:
                 left = self._not_queued(topic, left)

@@ -1,0 +1,1 @@
+"""Nexmark's queries, measured side by side."""
