@@ -84,7 +84,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     names = ("kafka", "kafka-controller", "postgres", "registry", "connect")
     # Of our own, so that the other side, or a second test run, can't take one that is killed.
     side = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    first = random.randrange(20_000, 25_000, 10) + 5_000 * (side % 2)
+    first = random.randrange(20_000, 22_000, 10) + 2_000 * (side % 5)
     ports = [f"{name} = {first + number}" for number, name in enumerate(names)]
     (made.folder / "penstock.toml").write_text("\n".join(["[local.ports]", *ports]), encoding="utf-8")
     made.stack.up((), Silent())
@@ -116,7 +116,8 @@ def spark() -> Iterator[SparkSession]:
     store = JarStore()
     store.ensure(["spark"], Silent())
     record_classes(store, Silent())
-    options = {"spark.sql.shuffle.partitions": "1"}  # a batch of a few rows is quicker so
+    # A batch of a few rows is quicker with one partition; three sides must find room in the memory.
+    options = {"spark.sql.shuffle.partitions": "1", "spark.driver.memory": "2g"}
     session = open_session("tests", store.paths("spark"), master="local[8]", options=options, classes=store.classes)
     yield session
     session.stop()
