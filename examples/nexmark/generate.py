@@ -1,7 +1,7 @@
 """Fill Kafka with Nexmark's events: `python generate.py --bids 2000000 --format avro`.
 
-One topic for each table, nexmark-bid-json and so on; the last row of each partition is of the year 2030 and closes all
-windows. With --live rows are sent at a pace, and their time is the time at which they are sent.
+One topic for each table, nexmark-bid-json and so on; the last row of each partition is of July and closes all
+windows before it. With --live rows are sent at a pace, and their time is the time at which they are sent.
 """
 
 from __future__ import annotations

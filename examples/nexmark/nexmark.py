@@ -16,7 +16,7 @@ __all__ = ["END_MS", "TABLES", "Shape", "end_of", "rows"]
 Numbers: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 
 BEGIN_MS = 1_767_225_600_000  # 2026-01-01
-END_MS = 1_893_456_000_000  # 2030-01-01: the last row of each partition, after which every window is closed
+END_MS = 1_782_864_000_000  # 2026-07-01: the last row of each partition, after which every window is closed
 PEOPLE, AUCTIONS, BIDS = 1, 3, 46
 ALL = PEOPLE + AUCTIONS + BIDS
 FIRST_ID, FIRST_CATEGORY, CATEGORIES = 1000, 10, 5

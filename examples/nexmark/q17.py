@@ -10,7 +10,7 @@ q17 = ps.Pipeline("nexmark-q17")
 read(q17, "bid")
 
 
-@q17.flow(emit="changes")
+@q17.flow(emit="changes", unbounded=True)
 def statistics(bid: DataFrame) -> DataFrame:
     return bid.groupBy("auction", F.date_format("dateTime", "yyyy-MM-dd").alias("day")).agg(
         F.count("*").alias("total_bids"),

@@ -10,7 +10,7 @@ q18 = ps.Pipeline("nexmark-q18")
 read(q18, "bid")
 
 
-@q18.flow(emit="changes")
+@q18.flow(emit="changes", unbounded=True)
 def last_bids(bid: DataFrame) -> DataFrame:
     row = F.struct("price", "channel", "url", "dateTime", "extra")
     return (

@@ -1,0 +1,1 @@
+"""The same queries on other engines."""
