@@ -94,8 +94,10 @@ def run(
       penstock run orders.py --until-caught-up --json
     """
     from penstock.cli.live import watch
+    from penstock.pipeline.arenas import few_arenas
     from penstock.pipeline.run import start
 
+    few_arenas()
     plan, context = _plan(_graph(file), settings, master=master, quiet=as_json, code=file)
     running = start(plan, context, until_caught_up=until_caught_up, every=every, keep_state=keep_state, adopt=adopt)
     for name, learnt in running.learnt.items():

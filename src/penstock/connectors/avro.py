@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.avro_fit import avro_unfit
@@ -17,13 +17,13 @@ from penstock.registry.schema import Schema
 from penstock.registry.wire import HEADER, header
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
     from penstock.connectors.base import Context
-    from penstock.connectors.formats import Reading
+    from penstock.connectors.formats import Reading, Topical
     from penstock.connectors.schema_ids import SchemaIds
 
 __all__ = ["Avro", "avro_schema_of"]
@@ -50,6 +50,16 @@ class Avro(RegistryFormat):
         return (
             self.given(context) if self.schema else Schema("AVRO", json.dumps(avro_schema_of(rows.schema, self.name)))
         )
+
+    def narrowed(self, columns: Collection[str], context: Context, source: Topical) -> Avro:
+        """The others are skipped in the bytes; one that names a type stays, another may use it."""
+        reader = self.reader(context, source.topics, source.target())
+        told = json.loads(reader.text)
+        if reader.references or not isinstance(told, dict) or told.get("type") != "record":
+            return self
+        kept = [one for one in told["fields"] if one["name"] in columns or _names_a_type(one["type"])]
+        kept = kept or told["fields"][:1]
+        return replace(self, schema=json.dumps({**told, "fields": kept})) if len(kept) < len(told["fields"]) else self
 
     def decoder(self, reader: Schema, target: str, ids: SchemaIds, schemas: Mapping[int, Schema]) -> Reading:
         """One branch for each id."""
@@ -163,4 +173,13 @@ def _kind(kind: DataType, path: str) -> Any:
         f"Column {path.replace('_', '.')!r} of type {kind.simpleString()} can't be written as Avro.",
         code="avro-type",
         remedy="Cast it, to STRING for example.",
+    )
+
+
+def _names_a_type(given: Any) -> bool:
+    """Whether a type of a field defines a record, an enum or a fixed, here or deeper."""
+    if isinstance(given, list):
+        return any(map(_names_a_type, given))
+    return isinstance(given, dict) and (
+        "name" in given or any(_names_a_type(given.get(at)) for at in ("items", "values"))
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -85,6 +85,10 @@ class SourceConnector(Connector):
     @abstractmethod
     def stream(self, context: Context) -> DataFrame:
         """The stream, decoded, with the reserved columns."""
+
+    def narrowed(self, columns: Collection[str], context: Context) -> SourceConnector:
+        """One that decodes these of its columns only, if that is less work; the others are not looked at."""
+        return self
 
     def columns(self, context: Context) -> str:
         """The columns that a user's function sees, as DDL."""

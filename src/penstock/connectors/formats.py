@@ -10,16 +10,16 @@ from penstock.connectors.base import BAD, EXACT, quoted
 from penstock.connectors.frozen import frozen_schema, json_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from pyspark.sql import Column, DataFrame
 
     from penstock.connectors.base import Context
     from penstock.registry.contract import Rule
 
-__all__ = ["Csv", "Format", "Json", "PlainFormat", "Raw", "Reading", "Topical", "Writing"]
+__all__ = ["PARSED", "Csv", "Format", "Json", "PlainFormat", "Raw", "Reading", "Topical", "Writing"]
 
-_PARSED = "__parsed"
+PARSED = "__parsed"
 _CORRUPT = "__corrupt"
 
 
@@ -83,6 +83,10 @@ class Format(ABC):
     def for_writing(self, context: Context, topic: str, rows: DataFrame) -> Writing:
         """What encodes rows for a topic."""
 
+    def narrowed(self, columns: Collection[str], context: Context, source: Topical) -> Format:
+        """The format with these of its columns only, if that is less work."""
+        return self
+
     def rules(self, context: Context, source: Topical, rows: DataFrame) -> list[tuple[str, Column, Column]]:
         """What rows of a source must be: a rule's name, whether a row breaks it, what to say."""
         return []
@@ -128,19 +132,31 @@ class Json(PlainFormat):
 
         return Json(frozen_schema(context, source.target(), learn))
 
+    def narrowed(self, columns: Collection[str], context: Context, source: Topical) -> Format:
+        """Only these are parsed; the others must be JSON, whatever their types are."""
+        from pyspark.sql.types import StructType
+
+        reading = self.for_reading(context, source)
+        assert isinstance(reading, Json)
+        every = StructType.fromDDL(reading.schema or "")
+        assert isinstance(every, StructType)
+        kept = [one for one in every if one.name in columns] or every.fields[:1]
+        named = (f"`{one.name.replace('`', '``')}` {one.dataType.simpleString()}" for one in kept)
+        return Json(", ".join(named)) if len(kept) < len(every) else reading
+
     def decode(self, raw: DataFrame) -> DataFrame:
         """Parse in Spark's JVM; a row with a wrong type is as bad as one that is no JSON."""
         from pyspark.sql import functions as F  # noqa: N812
 
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
         text = F.col("value").cast("string")
-        parsed = raw.withColumn(_PARSED, F.from_json(text, f"{self.schema}, {_CORRUPT} STRING", options))
+        parsed = raw.withColumn(PARSED, F.from_json(text, f"{self.schema}, {_CORRUPT} STRING", options))
         empty = F.col("value").isNull() | (F.octet_length("value") == 0)
         bad = F.when(empty, F.lit("no value")).when(
-            F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull(), F.lit("not JSON of the schema")
+            F.col(PARSED).isNull() | F.col(f"{PARSED}.{_CORRUPT}").isNotNull(), F.lit("not JSON of the schema")
         )
         kept = [name for name in raw.columns if name != "value"]
-        return parsed.select(f"{_PARSED}.*", bad.alias(BAD), *kept).drop(_CORRUPT)
+        return parsed.select(f"{PARSED}.*", bad.alias(BAD), *kept).drop(_CORRUPT)
 
     def encode(self, rows: DataFrame) -> Column:
         """One JSON object per row, null fields left out."""
@@ -162,13 +178,13 @@ class Csv(PlainFormat):
 
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "sep": self.separator}
         text = F.col("value").cast("string")
-        parsed = raw.withColumn(_PARSED, F.from_csv(text, f"{self.schema}, {_CORRUPT} STRING", options))
+        parsed = raw.withColumn(PARSED, F.from_csv(text, f"{self.schema}, {_CORRUPT} STRING", options))
         empty = F.col("value").isNull() | (F.octet_length("value") == 0)
         bad = F.when(empty, F.lit("no value")).when(
-            F.col(f"{_PARSED}.{_CORRUPT}").isNotNull(), F.lit("not CSV of the schema")
+            F.col(f"{PARSED}.{_CORRUPT}").isNotNull(), F.lit("not CSV of the schema")
         )
         kept = [name for name in raw.columns if name != "value"]
-        return parsed.select(f"{_PARSED}.*", bad.alias(BAD), *kept).drop(_CORRUPT)
+        return parsed.select(f"{PARSED}.*", bad.alias(BAD), *kept).drop(_CORRUPT)
 
     def encode(self, rows: DataFrame) -> Column:
         """One line per row."""

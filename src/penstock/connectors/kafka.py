@@ -28,7 +28,7 @@ from penstock.connectors.kafka_writer import REFUSED, KafkaWriter
 from penstock.connectors.keyed import REMOVED, in_order, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming import DataStreamWriter
@@ -135,6 +135,10 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
         options = {**reading_options(context), **self._start(context), **limit, **self.options, **topics}
         loaded = context.spark.readStream.format("kafka").options(**options).load()
         return self._decoded(loaded, context)
+
+    def narrowed(self, columns: Collection[str], context: Context) -> Kafka:
+        """One whose format decodes less."""
+        return replace(self, format=self.format.narrowed(columns, context, self))
 
     def table(self, context: Context) -> DataFrame:
         """The latest row of each key; a key whose latest value is empty is gone."""

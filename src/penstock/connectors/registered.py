@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from penstock.connectors.base import BAD, ORIGIN, Context
 from penstock.connectors.contract_rules import contract_rules
-from penstock.connectors.formats import Format, Reading, Topical, Writing
+from penstock.connectors.formats import PARSED, Format, Reading, Topical, Writing
 from penstock.connectors.frozen import schema_file
 from penstock.connectors.schema_ids import SchemaIds, known_ids
 from penstock.errors import DeclarationError, TransientError
@@ -33,7 +33,6 @@ __all__ = ["CORRUPT", "NEW_SCHEMA", "Decoder", "RegistryFormat"]
 
 NEW_SCHEMA = "a schema id is new: "
 CORRUPT = "__corrupt"
-_PARSED = "__parsed"
 
 
 @dataclass(frozen=True)
@@ -158,10 +157,10 @@ class Decoder(Reading):
         """Columns of the reader's schema; a row of a new id stops the query, which learns it and goes on."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        parsed = raw.withColumn(_PARSED, self.parsed())
+        parsed = raw.withColumn(PARSED, self.parsed())
         kept = [name for name in raw.columns if name != "value"]
-        bad = self._bad(self.failed(F.col(_PARSED)))
-        return parsed.select(f"{_PARSED}.{self.inner}*", bad.alias(BAD), *kept).drop(CORRUPT)
+        bad = self._bad(self.failed(F.col(PARSED)))
+        return parsed.select(f"{PARSED}.{self.inner}*", bad.alias(BAD), *kept).drop(CORRUPT)
 
     def failed(self, parsed: Column) -> Column:
         """Whether a row of a known id could not be decoded."""

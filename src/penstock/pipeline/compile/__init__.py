@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.compile.steps import STEPS, declared
@@ -23,13 +24,17 @@ def compile_graph(graph: Graph, context: Context) -> Plan:
     """The second half, which needs Spark."""
     from penstock.pipeline.compile.analyse import analyse
     from penstock.pipeline.compile.cut import cut
+    from penstock.pipeline.compile.narrow import narrowed
     from penstock.pipeline.compile.processes import without_quarantine
     from penstock.pipeline.compile.unique import with_uniqueness
 
     graph = with_uniqueness(graph, context)
-    plan = cut(graph, analyse(graph, context), context)
+    facts = analyse(graph, context)
+    plan = cut(graph, facts, context)
     heard = {query.root for query in plan.queries}
     if deaf := {one.name for one in graph.flows if graph.quarantines(one.name)} - heard:
         graph = without_quarantine(graph, deaf)
-        plan = cut(graph, analyse(graph, context), context)
-    return plan
+        facts = analyse(graph, context)
+        plan = cut(graph, facts, context)
+    ends = [facts[sink.flow].rows for query in plan.queries for sink in query.sinks]
+    return replace(plan, graph=narrowed(plan.graph, ends, context))
