@@ -15,9 +15,9 @@ setup: .venv/.ready ## the environment in .venv
 demo: setup ## the orders platform, live; Ctrl-C stops it; MINUTES=3 ends and audits, CHAOS=1 kills a part every 20 s
 	@exec $(BIN)/python examples/orders/demo.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(filter-out 0,$(CHAOS)),--chaos)
 
-test: setup ## all tests, against real services; three sides, each with its own (one: ARGS="-n 0 tests/broker")
+test: setup ## all tests, against real services; two sides, each with its own (one: ARGS="-n 0 tests/broker")
 	@$(BIN)/penstock jars
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: setup ## ruff, mypy, import-linter, the pages that are made from the code
 	@$(BIN)/ruff format --check .

@@ -116,7 +116,7 @@ def spark() -> Iterator[SparkSession]:
     store = JarStore()
     store.ensure(["spark"], Silent())
     record_classes(store, Silent())
-    # A batch of a few rows is quicker with one partition; three sides must find room in the memory.
+    # A batch of a few rows is quicker with one partition; both sides, and what they start, must find room.
     options = {"spark.sql.shuffle.partitions": "1", "spark.driver.memory": "2g"}
     session = open_session("tests", store.paths("spark"), master="local[8]", options=options, classes=store.classes)
     yield session

@@ -13,21 +13,22 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
+_OUT = os.fdopen(os.dup(1), "w", encoding="utf-8")
+os.dup2(2, 1)  # from here on: whatever a library prints, or Java, is not an answer
+
 
 def serve(version: str, queries: list[str], run: Callable[[dict[str, Any]], float | None]) -> None:
     """Answer requests until stdin ends; `run` may say itself how many seconds it took."""
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever a library prints is not an answer
-    _say(out, {"ready": True, "version": version, "queries": queries})
+    _say({"ready": True, "version": version, "queries": queries})
     for line in sys.stdin:
         began = time.perf_counter()
         try:
             took = run(json.loads(line))
-            _say(out, {"seconds": round(took if took is not None else time.perf_counter() - began, 3)})
+            _say({"seconds": round(took if took is not None else time.perf_counter() - began, 3)})
         except Exception as error:  # noqa: BLE001 - the bench tells of it and goes on
-            _say(out, {"error": f"{type(error).__name__}: {error}".splitlines()[0][:500]})
+            _say({"error": f"{type(error).__name__}: {error}".splitlines()[0][:500]})
 
 
-def _say(out: Any, told: dict[str, Any]) -> None:
-    out.write(json.dumps(told) + "\n")
-    out.flush()
+def _say(told: dict[str, Any]) -> None:
+    _OUT.write(json.dumps(told) + "\n")
+    _OUT.flush()
