@@ -105,11 +105,13 @@ def checksum(query: str, rows: Iterable[dict[str, Any]]) -> Answer:
     count, total = 0, 0
     for row in rows:
         times = {name: _instant(row[name]) for name in TIMES.intersection(columns)}
+        key = tuple(row[name] for name in keys) if keys else ()
         if any(one >= END for one in times.values()) or str(row.get("day", "")) >= "2026-07":
+            latest.pop(key, None)  # it took the place of a row that counted
             continue
         text = "|".join(_shown(query, name, times.get(name, row[name])) for name in columns)
         if keys:
-            latest[tuple(row[name] for name in keys)] = text
+            latest[key] = text
         else:
             count, total = count + 1, total + _hash(text)
     for text in latest.values():
