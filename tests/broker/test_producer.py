@@ -263,3 +263,17 @@ def test_many_records_go_through_a_small_queue(kafka: Kafka, topic: Callable[...
     for record in found:
         by_key.setdefault(record.key, []).append(int((record.value or b"").split()[1]))
     assert all(numbers == sorted(numbers) for numbers in by_key.values())
+
+
+def test_many_records_of_one_partition_keep_their_order(kafka: Kafka, topic: Callable[..., str]) -> None:
+    name = topic("placed", partitions=3)
+    with Producer(kafka, options={"queue.buffering.max.messages": 300}) as producer:
+        for part in range(3):
+            producer.send_many(name, None, [f"{part} {number}" for number in range(1000)], partition=part)
+        with pytest.raises(DeclarationError):
+            producer.send_many(name, None, ["nowhere"], partition=-1)
+    found = [(record.partition, record.key, (record.value or b"").decode()) for record in read(kafka, name)]
+    assert sorted(found) == sorted((part, None, f"{part} {number}") for part in range(3) for number in range(1000))
+    for part in range(3):
+        numbers = [int(value.split()[1]) for place, _, value in found if place == part]
+        assert numbers == list(range(1000))

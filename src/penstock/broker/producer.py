@@ -92,11 +92,10 @@ class Producer:
             left = [{"value": value} for value in values]
         else:
             left = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
-        if partition is not None:
-            left = [{**one, "partition": _real(partition, topic)} for one in left]
+        optional: dict[str, Any] = {"partition": _real(partition, topic)} if partition is not None else {}
         with self._told(f"sending to {topic}"):
             while left:
-                left = self._not_queued(topic, left)
+                left = self._not_queued(topic, left, optional)
                 self._client.poll(0.05 if left else 0)
 
     def flush(self, seconds: float = 60.0) -> None:
@@ -136,10 +135,12 @@ class Producer:
             return False
         return True
 
-    def _not_queued(self, topic: str, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _not_queued(
+        self, topic: str, records: list[dict[str, Any]], optional: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
         """Queue what there is room for; return the rest."""
         try:
-            queued = self._client.produce_batch(topic, records, on_delivery=self._delivered)
+            queued = self._client.produce_batch(topic, records, on_delivery=self._delivered, **optional)
         except BufferError:
             return records
         if queued == len(records):
