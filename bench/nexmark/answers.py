@@ -59,7 +59,7 @@ SQL = {
     "q11": """
         WITH marked AS (
           SELECT bidder, dateTime, coalesce(
-            dateTime >= lag(dateTime) OVER (PARTITION BY bidder ORDER BY dateTime) + INTERVAL 10 SECOND, true) AS begins
+            dateTime > lag(dateTime) OVER (PARTITION BY bidder ORDER BY dateTime) + INTERVAL 10 SECOND, true) AS begins
           FROM bid),
         numbered AS (
           SELECT *, sum(begins::INT) OVER (PARTITION BY bidder ORDER BY dateTime ROWS UNBOUNDED PRECEDING) AS session

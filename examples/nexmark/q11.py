@@ -1,4 +1,4 @@
-"""q11: how many bids a bidder makes with less than ten seconds in between."""
+"""q11: how many bids a bidder makes with at most ten seconds in between."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

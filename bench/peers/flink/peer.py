@@ -84,12 +84,11 @@ QUERIES = {
         SELECT id, name, people.window_start FROM people JOIN sellers
         ON id = seller AND people.window_start = sellers.window_start AND people.window_end = sellers.window_end""",
     ),
-    # Flink's sessions go on when a row comes right at their end, the others' do not: hence a millisecond less.
     "q11": Query(
         "bidder BIGINT, bid_count BIGINT, starttime TIMESTAMP(3), endtime TIMESTAMP(3)",
         """
-        SELECT bidder, COUNT(*), window_start, window_end + INTERVAL '0.001' SECOND
-        FROM SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(`dateTime`), INTERVAL '9.999' SECOND)
+        SELECT bidder, COUNT(*), window_start, window_end
+        FROM SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(`dateTime`), INTERVAL '10' SECOND)
         GROUP BY bidder, window_start, window_end""",
     ),
     "q13": Query(
