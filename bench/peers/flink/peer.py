@@ -11,7 +11,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 sys.path[0] = str(Path(__file__).parents[3])
 
@@ -21,6 +21,11 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 from pyflink.version import __version__
 
 from bench.peers.lines import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyflink.common import JobClient
 
 TABLES = {
     "bid": "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, `dateTime` {time}, extra STRING",
@@ -136,6 +141,18 @@ QUERIES = {
     ),
 }
 
+LIVE_QUERIES = {
+    "stateless": Query("bidder BIGINT, price BIGINT", "SELECT bidder, price FROM bid WHERE price > 0"),
+    "windowed": Query(
+        "bidder BIGINT, ten_seconds BIGINT, price BIGINT",
+        """
+        SELECT bidder, ten_seconds, MAX(price)
+        FROM (SELECT bidder, price, EXTRACT(EPOCH FROM `dateTime`) / 10 AS ten_seconds FROM bid)
+        GROUP BY bidder, ten_seconds""",
+        key="bidder, ten_seconds",
+    ),
+}
+
 CLUSTER = {
     "rest.port": "0",
     "taskmanager.memory.managed.size": "512m",
@@ -155,7 +172,13 @@ JOB = {
     "table.exec.mini-batch.size": "50000",
     "table.optimizer.agg-phase-strategy": "TWO_PHASE",
 }
-READING = {"scan.startup.mode": "earliest-offset", "scan.bounded.mode": "latest-offset"}
+LIVE = {
+    "table.exec.mini-batch.enabled": "false",
+    "execution.buffer-timeout.interval": "1 ms",
+    "table.exec.state.ttl": "1 min",
+}
+WHOLE = {"scan.startup.mode": "earliest-offset", "scan.bounded.mode": "latest-offset"}
+FROM_NOW = {"scan.startup.mode": "latest-offset"}
 # The older connector is the one that can be looked up: it holds the file in memory, as Nexmark's own q13 has it.
 SIDE = {"connector.type": "filesystem", "format.type": "csv"}
 WRITING = {"linger.ms": "20", "batch.size": "524288", "compression.type": "lz4"}
@@ -178,43 +201,50 @@ class Cluster:
     def run(self, request: dict[str, Any]) -> None:
         """Answer a query: done when all rows are acknowledged and the last checkpoint is there."""
         try:
-            self._run(request)
+            job = self._started(request, QUERIES[request["query"]], JOB)
+            # Asked of the cluster itself: a client would ask by REST again and again, up to two seconds apart.
+            done = self._cluster.requestJobResult(job.get_job_id()._j_job_id).get()
+            if not done.isSuccess():
+                raise RuntimeError(done.getSerializedThrowable().get().getFullStringifiedStackTrace())
         except Exception as error:
             print(error, file=sys.stderr)
             cause = str(error).rpartition("Caused by: ")[2].partition("\n\tat")[0]
             raise RuntimeError(" ".join(cause.split())) from error
 
+    def begin(self, request: dict[str, Any]) -> Callable[[], None]:
+        """Start a query that goes on; no row waits for others."""
+        job = self._started(request, LIVE_QUERIES[request["live"]], JOB | LIVE)
+        return lambda: job.cancel().result()
+
     def close(self) -> None:
         """Stop."""
         self._cluster.close()
 
-    def _run(self, request: dict[str, Any]) -> None:
-        query, time = QUERIES[request["query"]], TIME[request["format"]]
-        options = JOB | self._at | {"execution.checkpointing.dir": Path(request["folder"]).as_uri()}
+    def _started(self, request: dict[str, Any], query: Query, options: dict[str, str]) -> JobClient:
+        time = TIME[request["format"]]
+        options = options | self._at | {"execution.checkpointing.dir": Path(request["folder"]).as_uri()}
         settings = EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(_configuration(options))
         tables = TableEnvironment.create(settings.build())
         for name, topic in request["sources"].items():
             columns = f"{TABLES[name]}, WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND"
             _create(tables, name, columns.format(time=time), self._source(topic, request))
-        if request["query"] == "q13":
+        if request.get("query") == "q13":
             _create(tables, "side", "key BIGINT, `value` STRING", SIDE | {"connector.path": request["side"]})
         key = f", PRIMARY KEY ({query.key}) NOT ENFORCED" if query.key else ""
-        _create(tables, "answer", query.columns.format(time=time) + key, self._sink(request["sink"], query))
-        job = tables.execute_sql(f"INSERT INTO answer {query.sql}").get_job_client()
-        # Asked of the cluster itself: a client would ask by REST again and again, up to two seconds apart.
-        done = self._cluster.requestJobResult(job.get_job_id()._j_job_id).get()
-        if not done.isSuccess():
-            raise RuntimeError(done.getSerializedThrowable().get().getFullStringifiedStackTrace())
+        _create(tables, "answer", query.columns.format(time=time) + key, self._sink(request, query))
+        return tables.execute_sql(f"INSERT INTO answer {query.sql}").get_job_client()
 
     def _source(self, topic: str, request: dict[str, Any]) -> dict[str, str]:
         kafka = {"connector": "kafka", "topic": topic, "properties.bootstrap.servers": self._bootstrap}
+        kafka |= FROM_NOW if "live" in request else WHOLE
         if request["format"] == "json":
-            return {**kafka, **READING, "format": "json", **ISO}
-        return {**kafka, **READING, "format": "avro-confluent", "avro-confluent.url": request["registry"]}
+            return {**kafka, "format": "json", **ISO}
+        return {**kafka, "format": "avro-confluent", "avro-confluent.url": request["registry"]}
 
-    def _sink(self, topic: str, query: Query) -> dict[str, str]:
-        options = {"topic": topic, "properties.bootstrap.servers": self._bootstrap}
-        options |= {f"properties.{name}": value for name, value in WRITING.items()}
+    def _sink(self, request: dict[str, Any], query: Query) -> dict[str, str]:
+        options = {"topic": request["sink"], "properties.bootstrap.servers": self._bootstrap}
+        writing = WRITING | ({"linger.ms": "0"} if "live" in request else {})
+        options |= {f"properties.{name}": value for name, value in writing.items()}
         options |= {"sink.delivery-guarantee": "at-least-once"}
         if query.key:
             both = {"key.format": "json", "value.format": "json", **{f"value.{name}": ISO[name] for name in ISO}}
@@ -248,5 +278,5 @@ def _start(bootstrap: str) -> Cluster:
 
 if __name__ == "__main__":
     cluster = _start(sys.argv[1])
-    serve(__version__, list(QUERIES), cluster.run)
+    serve(__version__, list(QUERIES), cluster.run, cluster.begin)
     cluster.close()

@@ -1,0 +1,120 @@
+"""How long a row takes from Kafka to Kafka while rows come at a steady pace.
+
+A row carries the microsecond at which it was sent; whoever reads the answer looks at the clock. What real-time mode
+stops for at the end of its batches is in all figures, and told apart: the longest wait around each of these ends.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer
+
+from penstock.broker import Producer, Topics
+
+if TYPE_CHECKING:
+    from bench.nexmark.engines import Engine
+    from penstock.settings import Settings
+
+__all__ = ["Latency", "latency"]
+
+PARTITIONS = 2
+BIDDERS = 1000
+_PAUSE_MS = 40.0  # waits above this belong to a pause
+_APART_SECONDS = 5.0  # two pauses are further apart than this
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds."""
+
+    rows: int
+    p50: float
+    p99: float
+    p999: float
+    pauses: tuple[float, ...]
+
+    @property
+    def pause(self) -> float:
+        """The longest wait of a typical pause, 0 if there was none."""
+        return statistics.median(self.pauses) if self.pauses else 0.0
+
+
+def latency(
+    engine: Engine, settings: Settings, kind: str, rate: int, seconds: float, warm: float = 30.0, **more: Any
+) -> Latency:
+    """Let an engine run a live query for some seconds, after some that warm it up."""
+    name = f"live-{kind}-{uuid.uuid4().hex[:8]}"
+    for end in ("in", "out"):
+        Topics(settings.kafka).create(f"{name}-{end}", partitions=PARTITIONS)
+    over = threading.Event()
+    with tempfile.TemporaryDirectory() as folder:
+        request = {"live": kind, "sources": {"bid": f"{name}-in"}, "sink": f"{name}-out", "format": "json"}
+        engine.say({**request, "folder": folder, "registry": None, **more})
+        sender = threading.Thread(target=send, args=(settings, f"{name}-in", rate, over), daemon=True)
+        sender.start()
+        try:
+            found = listen(settings, f"{name}-out", warm, seconds)
+        finally:
+            over.set()
+            sender.join()
+            engine.say({"stop": True})
+    for end in ("in", "out"):
+        Topics(settings.kafka).delete(f"{name}-{end}")
+    return figures(found)
+
+
+def send(settings: Settings, topic: str, rate: int, over: threading.Event) -> None:
+    """Bids at a steady pace, each with the time at which it is sent."""
+    with Producer(settings.kafka, options={"linger.ms": "0", "acks": "1", "enable.idempotence": "false"}) as producer:
+        began, sent = time.perf_counter(), 0
+        while not over.is_set():
+            now = time.time()
+            at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03}Z"
+            due = int((time.perf_counter() - began) * rate)
+            for number in range(sent, due):
+                text = f'{{"bidder":{number % BIDDERS},"price":{int(now * 1e6)},"dateTime":"{at}"}}'
+                producer.send(topic, text, partition=number % PARTITIONS)
+            sent = max(sent, due)
+            time.sleep(0.001)
+
+
+def listen(settings: Settings, topic: str, warm: float, seconds: float) -> list[tuple[float, float]]:
+    """When each row was sent, in seconds, and how long it took, in milliseconds."""
+    named = {"bootstrap.servers": settings.kafka.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    client = Consumer({**named, "fetch.wait.max.ms": "500", "enable.auto.commit": False})
+    client.subscribe([topic])
+    found: list[tuple[float, float]] = []
+    begin = time.time() + warm
+    while (now := time.time()) < begin + seconds:
+        messages = client.consume(500, 0.02)
+        now = time.time()
+        for message in messages:
+            if message.error() is None and now > begin:
+                sent = json.loads(message.value() or b"")["price"] / 1e6
+                if sent > begin:
+                    found.append((sent, (now - sent) * 1000))
+    client.close()
+    return found
+
+
+def figures(found: list[tuple[float, float]]) -> Latency:
+    """Percentiles, and the longest wait of each pause."""
+    waits = sorted(took for _, took in found)
+    pauses: list[tuple[float, float]] = []
+    for sent, took in sorted(found):
+        if took < _PAUSE_MS:
+            continue
+        if pauses and sent - pauses[-1][0] < _APART_SECONDS:
+            pauses[-1] = (sent, max(took, pauses[-1][1]))
+        else:
+            pauses.append((sent, took))
+    at = {share: round(waits[min(len(waits) - 1, int(len(waits) * share))], 1) for share in (0.5, 0.99, 0.999)}
+    return Latency(len(waits), at[0.5], at[0.99], at[0.999], tuple(round(took, 1) for _, took in pauses))
