@@ -201,6 +201,7 @@ def run(bootstrap: str, job: Job) -> float:
         producer_extra_config=DELIVERY,
         state_dir=Path(job["folder"]) / "state",
         on_message_processed=met,
+        consumer_poll_timeout=0.05,  # two streams at once are read in batches that wait so long for more rows
         loglevel="WARNING",
     )
     tables = {name: application.dataframe(application.topic(topic)) for name, topic in job["sources"].items()}
