@@ -2,10 +2,10 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup demo test check docs chaos soak bench clean
+.PHONY: help setup demo test check docs chaos soak bench bench-full clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
 
 setup: .venv/.ready ## the environment in .venv
 
@@ -37,7 +37,14 @@ soak: setup ## the orders platform for half an hour: its memory must be flat, it
 	@$(BIN)/penstock jars
 	@$(BIN)/python -m tests.e2e.soak $(ARGS)
 
-bench: setup ## measure what the project promises, about 50 minutes
+bench: setup ## three of Nexmark's queries, latency and first row beside Flink, PySpark and others, about 10 minutes
+	@$(BIN)/penstock jars
+	@$(BIN)/python bench/side_by_side.py $(ARGS)
+
+bench-full: setup ## all of docs/benchmarks.md and docs/tuning.md, then what the other pages promise; about four hours
+	@$(BIN)/penstock jars
+	@$(BIN)/python bench/side_by_side.py --full --out docs/benchmarks
+	@$(BIN)/python bench/tuning.py
 	@for one in platform overhead late latency exactly_once large_batch cdc formats state many_keys; do echo "== $$one"; $(BIN)/python bench/$$one.py || exit 1; done
 
 clean: ## drop the environment and the caches of the tools (data in .penstock stays)

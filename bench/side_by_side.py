@@ -19,27 +19,29 @@ import json
 import statistics
 import tempfile
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import Any
 
 from bench.nexmark.answers import COLUMNS
 from bench.nexmark.engines import Engine
-from bench.nexmark.latency import Latency, latency
+from bench.nexmark.latency import latency
+from bench.nexmark.outage import catch_up
+from bench.nexmark.report import Report
+from bench.nexmark.slopes import slopes
 from bench.nexmark.starting import first_row
-from bench.nexmark.throughput import Filled, Measured, in_turns
-from bench.peers.install import NAMES, installed
+from bench.nexmark.throughput import Filled, in_turns
+from bench.peers.install import NAMES, Installed, installed
 from penstock.local.jars import JarStore
 from penstock.local.progress import Silent
 from penstock.local.stack import Stack
 from penstock.settings import load
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from bench.peers.install import Installed
-    from penstock.settings import Settings
-
-SHORT = ("q1", "q5", "q17")
+PARTS = ("throughput", "avro", "exactly-once", "latency", "catch-up", "slopes", "start")
+SHORT = ("throughput", "latency", "start")
+SHORT_QUERIES = ("q1", "q5", "q17")
+QUERIES = [query for query in COLUMNS if query.startswith("q")]
+BESIDE = ("q1", "q5", "q17")  # what Avro and exactly-once are shown with
 KINDS = ("stateless", "windowed")
+WAYS = (("penstock", "realtime"), ("penstock", "micro-batch"), ("flink", "flink"))
 
 
 def main() -> None:
@@ -49,110 +51,148 @@ def main() -> None:
     words.add_argument("--turns", type=int, default=3)
     words.add_argument("--queries", nargs="+")
     words.add_argument("--peers", nargs="+", default=list(NAMES))
-    words.add_argument("--format", default="json")
-    words.add_argument("--seconds", type=float, default=60.0, help="of each latency")
-    words.add_argument("--full", action="store_true")
-    words.add_argument("--only", choices=("throughput", "latency", "start"), nargs="+")
+    words.add_argument("--seconds", type=float, help="of each latency")
+    words.add_argument("--slopes", nargs="+", default=["rows", "keys", "partitions", "windows"])
+    words.add_argument("--full", action="store_true", help="all queries and parts; about two hours")
+    words.add_argument("--only", choices=PARTS, nargs="+")
+    words.add_argument("--out", type=Path, default=ROOT / ".bench", help="the folder of JSON and charts")
     given = words.parse_args()
-    parts = given.only or ("throughput", "latency", "start")
-    told: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as place, ExitStack() as held:
-        folder = Path(place)
-        settings = _services(folder, held, given.format)
-        filled = _filled(settings, folder, given.format, given.rows)
-        there = [one for one in map(installed, given.peers) if one is not None]
-        if "throughput" in parts:
-            queries = given.queries or (list(COLUMNS) if given.full else SHORT)
-            told |= _throughput(there, filled, folder, queries, given.turns)
-        if "latency" in parts:
-            told |= _latencies(there, settings, folder, given.seconds, (1000, 10_000) if given.full else (1000,))
-        if "start" in parts:
-            command = [str(Path(sys.executable).with_name("penstock")), "run", str(EXAMPLES / "q1.py")]
-            starts = [first_row(settings, command) for _ in range(given.turns)]
-            print("first row after", [round(one, 1) for one in starts], "s", flush=True)
-            told["first_row_s"] = round(statistics.median(starts), 1)
-    print("RESULT", json.dumps(told))
+        bench = Bench(given, Path(place), held)
+        try:
+            for part in given.only or (PARTS if given.full else SHORT):
+                bench.do(part)
+        finally:
+            bench.report.show()
+            bench.report.write(given.out, bench.result)
+    print("RESULT", json.dumps(bench.result))
 
 
-def _services(folder: Path, held: ExitStack, form: str) -> Settings:
-    """Kafka of its own, gone at the end."""
-    JarStore().ensure(["spark"], Silent())
-    stack = Stack(load(project=folder, profile="local"))
-    held.callback(stack.down, Silent(), remove_data=True)
-    stack.up(("kafka", "registry") if form == "avro" else ("kafka",), Silent())
-    return load(project=folder, profile="local")
+class Bench:
+    """One run: services of its own, the peers that can be had, and what was found so far."""
 
+    def __init__(self, given: argparse.Namespace, folder: Path, held: ExitStack) -> None:
+        self.report = Report()
+        self.result: dict[str, float] = {}
+        self._given = given
+        self._folder = folder
+        self._peers = [one for one in map(installed, given.peers) if one is not None]
+        JarStore().ensure(["spark"], Silent())
+        stack = Stack(load(project=folder, profile="local"))
+        held.callback(stack.down, Silent(), remove_data=True)
+        stack.up(("kafka", "registry"), Silent())
+        self._settings = load(project=folder, profile="local")
+        self._side = folder / "side.csv"
+        self._side.write_text("".join(f"{key},value-{key}\n" for key in range(10_000)), encoding="utf-8")
+        self._filled: dict[str, Filled] = {}
 
-def _filled(settings: Settings, folder: Path, form: str, count: int) -> Filled:
-    """So many rows for each query."""
-    side = folder / "side.csv"
-    side.write_text("".join(f"{key},value-{key}\n" for key in range(10_000)), encoding="utf-8")
-    filled = Filled(settings, form, {"bid": count, "person": count // 4, "auction": count // 4 * 3}, side)
-    for table, rate in filled.fill().items():
-        print(f"sent {table}: {rate:,.0f} rows/s", flush=True)
-    return filled
+    def do(self, part: str) -> None:
+        """Measure one part."""
+        print(f"== {part}", flush=True)
+        {
+            "throughput": self._throughput,
+            "avro": lambda: self._beside("Avro", "avro", ("penstock", "flink")),
+            "exactly-once": lambda: self._beside("exactly-once", "json", ("penstock",), guarantee="exactly-once"),
+            "latency": self._latencies,
+            "catch-up": self._outages,
+            "slopes": self._slopes,
+            "start": self._starts,
+        }[part]()
 
+    def _throughput(self) -> None:
+        """All engines at all queries, and the ratios."""
+        queries = self._given.queries or (QUERIES if self._given.full else SHORT_QUERIES)
+        self._measured("JSON", "json", queries, [one.name for one in self._peers])
+        for other in ("spark", "flink"):
+            found = self.report.ratios("JSON", other)
+            if found:
+                self.result[f"vs_{other}"] = round(statistics.geometric_mean(found.values()), 3)
+        if found:
+            self.result["worst_vs_flink"] = round(min(found.values()), 3)
+        if beside := self.report.over_python("JSON"):
+            self.result["worst_vs_python"] = round(min(beside.values()), 2)
 
-def _throughput(
-    there: Sequence[Installed], filled: Filled, folder: Path, queries: Sequence[str], turns: int
-) -> dict[str, float]:
-    """All engines at all queries, and the ratios."""
-    bootstrap = filled.settings.kafka.bootstrap
-    with ExitStack() as held:
-        engines = [held.enter_context(Engine(one, bootstrap, folder / f"{one.name}.log")) for one in there]
-        found = in_turns(engines, filled, queries, turns)
-    spark, flink = _ratios(found, "spark"), _ratios(found, "flink")
-    for query in found:
-        print(
-            query, {name: round(of[query], 2) for name, of in (("vs spark", spark), ("vs flink", flink)) if query in of}
-        )
-    return {
-        "vs_spark": _mean(spark.values()),
-        "vs_flink": _mean(flink.values()),
-        "worst_vs_flink": round(min(flink.values(), default=0.0), 3),
-    }
+    def _beside(self, of: str, form: str, names: tuple[str, ...], **more: Any) -> None:
+        self._measured(of, form, self._given.queries or BESIDE, names, **more)
 
+    def _measured(self, of: str, form: str, queries: Any, names: Any, **more: Any) -> None:
+        filled = self._rows(form)
+        with ExitStack() as held:
+            engines = [held.enter_context(self._engine(one)) for one in self._peers if one.name in names]
+            self.report.told["versions"] |= {one.name: one.version for one in engines}
+            self.report.throughput(of, in_turns(engines, filled, queries, self._given.turns, **more))
 
-def _latencies(
-    there: Sequence[Installed], settings: Settings, folder: Path, seconds: float, rates: Sequence[int]
-) -> dict[str, float]:
-    """Ours in both modes, and Flink's, at the same load."""
-    found: dict[tuple[str, str, int], Latency] = {}
-    ways = [("penstock", "realtime"), ("penstock", "micro-batch"), ("flink", "flink")]
-    for name, way in ways:
-        one = next((one for one in there if one.name == name), None)
-        if one is None:
-            continue
-        words = ["--realtime"] if way == "realtime" else []
-        with Engine(one, settings.kafka.bootstrap, folder / f"{way}.log", *words) as engine:
-            for kind in KINDS:
-                for rate in rates:
-                    measured = latency(engine, settings, kind, rate, seconds, latency=way)
-                    found[way, kind, rate] = measured
-                    print(f"{way:11} {kind:9} {rate:6} rows/s: {measured}", flush=True)
-    told = {}
-    for kind, key in (("stateless", "realtime_stateless_p99_vs_flink"), ("windowed", "realtime_window_p99_vs_flink")):
-        ours, theirs = found.get(("realtime", kind, rates[0])), found.get(("flink", kind, rates[0]))
-        if ours and theirs:
-            told[key] = round(ours.p99 / theirs.p99, 2)
-        if ours:
-            told[f"{kind}_boundary_pause_ms"] = ours.pause
-    if told:
-        told["boundary_pause_ms"] = max(value for key, value in told.items() if key.endswith("_pause_ms"))
-    return told
+    def _rows(self, form: str) -> Filled:
+        """Filled topics."""
+        if form not in self._filled:
+            count = self._given.rows
+            rows = {"bid": count, "person": count // 4, "auction": count // 4 * 3}
+            self._filled[form] = filled = Filled(self._settings, form, rows, self._side)
+            rates = {table: round(rate) for table, rate in filled.fill().items()}
+            self.report.told.setdefault("generator", {})[form] = rates
+            print("sent, rows/s:", rates, flush=True)
+        return self._filled[form]
 
+    def _latencies(self) -> None:
+        """Ours in both modes, and Flink's, at the same load."""
+        full = self._given.full
+        for way, engine in self._ways(WAYS if full else (WAYS[0], WAYS[2])):
+            with engine:
+                for rate in (1000, 10_000) if full else (1000,):
+                    for kind in KINDS:
+                        seconds = self._given.seconds or (130.0 if full else 65.0)
+                        found = latency(engine, self._settings, kind, rate, seconds, latency=way)
+                        self.report.latency(way, kind, rate, found)
+                        print(f"{way:11} {kind:9} {rate:6} rows/s: {found}", flush=True)
+        self._compare_latencies()
 
-def _ratios(found: dict[str, dict[str, Measured]], other: str) -> dict[str, float]:
-    """Our throughput over that of another engine, by query."""
-    both = {
-        query: by for query, by in found.items() if all(by.get(name) and by[name].costs for name in ("penstock", other))
-    }
-    return {query: by["penstock"].per_second / by[other].per_second for query, by in both.items()}
+    def _compare_latencies(self) -> None:
+        of = {(one["way"], one["kind"]): one for one in self.report.told["latency"] if one["rate"] == 1000}
+        for kind, key in (("stateless", "stateless"), ("windowed", "window")):
+            ours, theirs = of.get(("realtime", kind)), of.get(("flink", kind))
+            if ours and theirs:
+                self.result[f"realtime_{key}_p99_vs_flink"] = round(ours["p99"] / theirs["p99"], 2)
+            if ours and ours["pauses"]:
+                self.result[f"boundary_pause_{kind}_ms"] = round(statistics.median(ours["pauses"]), 1)
+        pauses = [value for key, value in self.result.items() if key.startswith("boundary_pause_")]
+        self.result["boundary_pause_ms"] = max(pauses, default=0.0)
 
+    def _outages(self) -> None:
+        rate, outage = 5000, 30.0
+        for way, engine in self._ways(WAYS):
+            with engine:
+                took = catch_up(engine, self._settings, rate, outage, latency=way)
+            told = {"way": way, "backlog": round(rate * outage), "seconds": took}
+            self.report.told.setdefault("catch_up", []).append(told)
+            print(f"{way:11} caught up after {took:.1f} s", flush=True)
 
-def _mean(ratios: Iterable[float]) -> float:
-    some = list(ratios)
-    return round(statistics.geometric_mean(some), 3) if some else 0.0
+    def _slopes(self) -> None:
+        with ExitStack() as held:
+            names = ("penstock", "flink")
+            engines = [held.enter_context(self._engine(one)) for one in self._peers if one.name in names]
+            given = self._given
+            for step in slopes(engines, self._settings, self._side, given.slopes, given.turns, full=given.full):
+                self.report.slope(step)
+                print(f"{step.slope} {step.count:,} {step.engine}: {step.micros:.2f} µs a row", flush=True)
+
+    def _starts(self) -> None:
+        self._rows("json")
+        topic = self._filled["json"].topic("bid")
+        command = [str(Path(sys.executable).with_name("penstock")), "run", str(EXAMPLES / "q1.py")]
+        starts = [first_row(self._settings, command, NEXMARK_BID=topic) for _ in range(self._given.turns)]
+        print("first row after", [round(one, 1) for one in starts], "s", flush=True)
+        self.report.told["first_row_s"] = starts
+        self.result["first_row_s"] = round(statistics.median(starts), 1)
+
+    def _ways(self, ways: Any) -> Any:
+        """An engine for each way to run a live query."""
+        for name, way in ways:
+            for one in self._peers:
+                if one.name == name:
+                    yield way, self._engine(one, *(["--realtime"] if way == "realtime" else []))
+
+    def _engine(self, one: Installed, *words: str) -> Engine:
+        return Engine(one, self._settings.kafka.bootstrap, self._folder / f"{one.name}.log", *words)
 
 
 if __name__ == "__main__":

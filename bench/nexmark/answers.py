@@ -33,8 +33,10 @@ COLUMNS = {
     "q17": "auction day total_bids rank1_bids rank2_bids rank3_bids min_price max_price avg_price sum_price",
     "q18": "auction bidder price channel url dateTime extra",
     "q22": "auction bidder price channel dir1 dir2 dir3",
+    "keys": "bidder bids highest",
+    "hops": "bids highest starttime",
 }
-KEYS = {"q17": ("auction", "day"), "q18": ("bidder", "auction")}  # of these the last row of each key counts
+KEYS = {"q17": ("auction", "day"), "q18": ("bidder", "auction"), "keys": ("bidder",)}  # the last row of a key counts
 TIMES = {"dateTime", "starttime", "endtime"}
 FLOATS = {("q1", "price"), ("q14", "price"), ("q17", "avg_price")}
 END = 1_782_864_000_000
@@ -86,6 +88,13 @@ SQL = {
     "q22": """
         SELECT auction, bidder, price, channel, split_part(url, '/', 4) AS dir1, split_part(url, '/', 5) AS dir2,
           split_part(url, '/', 6) AS dir3 FROM bid""",
+    "keys": """
+        SELECT bidder, count(*) AS bids, max(price) AS highest FROM bid WHERE dateTime < '2026-07-01'
+        GROUP BY bidder""",
+    "hops": """
+        SELECT count(*) AS bids, max(price) AS highest,
+          to_timestamp((epoch_ms(dateTime) // {every_ms} - hop) * {every_ms} / 1000) AS starttime
+        FROM bid, range(10000 // {every_ms}) AS hops(hop) GROUP BY starttime""",
 }
 
 
@@ -124,7 +133,7 @@ def answer_in(query: str, bootstrap: str, topic: str) -> Answer:
     return checksum(query, (json.loads(value) for value in _values(bootstrap, topic) if value))
 
 
-def expected(query: str, tables: dict[str, Any]) -> Answer:
+def expected(query: str, tables: dict[str, Any], every_ms: int | None = None) -> Answer:
     """The answer by DuckDB, from Arrow tables of the events."""
     import duckdb
 
@@ -132,7 +141,7 @@ def expected(query: str, tables: dict[str, Any]) -> Answer:
         database.execute("SET TimeZone = 'UTC'")
         for name, rows in tables.items():
             database.register(name, rows)
-        found = database.execute(SQL[query])
+        found = database.execute(SQL[query].replace("{every_ms}", str(every_ms)))
         names = [one[0] for one in found.description]
 
         def rows() -> Iterator[dict[str, Any]]:

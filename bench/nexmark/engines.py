@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,12 @@ class Engine:
             raise RuntimeError(f"{self.name}: {told['error']}")
         return told
 
+    def signal(self, number: int) -> None:
+        """Send a signal to all its processes."""
+        for pid in _tree(_table(), self._process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def close(self) -> None:
         """End it with all that it started."""
         if self._process.stdin is not None:
@@ -126,19 +133,28 @@ class _Peak:
 
 def _of_tree(pid: int) -> tuple[float, int]:
     """Seconds of CPU and MiB of memory of a process and of all below it; children that have ended count too."""
-    parents: dict[int, int] = {}
-    used: dict[int, tuple[float, int]] = {}
+    every = _table()
+    found = [every[one] for one in _tree(every, pid) if one in every]
+    return sum(cpu for _, cpu, _ in found), sum(memory for _, _, memory in found)
+
+
+def _table() -> dict[int, tuple[int, float, int]]:
+    """All processes of this machine: parent, seconds of CPU, MiB."""
+    found: dict[int, tuple[int, float, int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text(encoding="utf-8").rpartition(")")[2].split()
         except OSError:
             continue
-        number = int(path.parent.name)
-        parents[number] = int(fields[1])
-        used[number] = (sum(map(int, fields[11:15])) / _TICKS, int(fields[21]) * _PAGE >> 20)
+        cpu, memory = sum(map(int, fields[11:15])) / _TICKS, int(fields[21]) * _PAGE >> 20
+        found[int(path.parent.name)] = (int(fields[1]), cpu, memory)
+    return found
+
+
+def _tree(every: dict[int, tuple[int, float, int]], pid: int) -> set[int]:
+    """A process and all below it."""
     ours, fresh = {pid}, {pid}
     while fresh:
-        fresh = {one for one, parent in parents.items() if parent in fresh}
+        fresh = {one for one, (parent, _, _) in every.items() if parent in fresh}
         ours |= fresh
-    found = [used[one] for one in ours if one in used]
-    return sum(cpu for cpu, _ in found), sum(memory for _, memory in found)
+    return ours

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,12 @@ from confluent_kafka import Consumer
 from penstock.broker import Producer, Topics
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bench.nexmark.engines import Engine
     from penstock.settings import Settings
 
-__all__ = ["Latency", "latency"]
+__all__ = ["Latency", "latency", "reader", "running"]
 
 PARTITIONS = 2
 BIDDERS = 1000
@@ -51,6 +54,13 @@ def latency(
     engine: Engine, settings: Settings, kind: str, rate: int, seconds: float, warm: float = 30.0, **more: Any
 ) -> Latency:
     """Let an engine run a live query for some seconds, after some that warm it up."""
+    with running(engine, settings, kind, rate, **more) as sink:
+        return figures(listen(settings, sink, warm, seconds))
+
+
+@contextmanager
+def running(engine: Engine, settings: Settings, kind: str, rate: int, **more: Any) -> Iterator[str]:
+    """A live query, and rows that come at a steady pace; the topic of its answers."""
     name = f"live-{kind}-{uuid.uuid4().hex[:8]}"
     for end in ("in", "out"):
         Topics(settings.kafka).create(f"{name}-{end}", partitions=PARTITIONS)
@@ -61,14 +71,13 @@ def latency(
         sender = threading.Thread(target=send, args=(settings, f"{name}-in", rate, over), daemon=True)
         sender.start()
         try:
-            found = listen(settings, f"{name}-out", warm, seconds)
+            yield f"{name}-out"
         finally:
             over.set()
             sender.join()
             engine.say({"stop": True})
     for end in ("in", "out"):
         Topics(settings.kafka).delete(f"{name}-{end}")
-    return figures(found)
 
 
 def send(settings: Settings, topic: str, rate: int, over: threading.Event) -> None:
@@ -88,9 +97,7 @@ def send(settings: Settings, topic: str, rate: int, over: threading.Event) -> No
 
 def listen(settings: Settings, topic: str, warm: float, seconds: float) -> list[tuple[float, float]]:
     """When each row was sent, in seconds, and how long it took, in milliseconds."""
-    named = {"bootstrap.servers": settings.kafka.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
-    client = Consumer({**named, "fetch.wait.max.ms": "500", "enable.auto.commit": False})
-    client.subscribe([topic])
+    client = reader(settings, topic)
     found: list[tuple[float, float]] = []
     begin = time.time() + warm
     while (now := time.time()) < begin + seconds:
@@ -103,6 +110,14 @@ def listen(settings: Settings, topic: str, warm: float, seconds: float) -> list[
                     found.append((sent, (now - sent) * 1000))
     client.close()
     return found
+
+
+def reader(settings: Settings, topic: str) -> Consumer:
+    """Of a topic from its beginning."""
+    named = {"bootstrap.servers": settings.kafka.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    client = Consumer({**named, "fetch.wait.max.ms": "500", "enable.auto.commit": False})
+    client.subscribe([topic])
+    return client
 
 
 def figures(found: list[tuple[float, float]]) -> Latency:

@@ -25,7 +25,7 @@ __all__ = ["first_row"]
 _SECONDS = 120.0
 
 
-def first_row(settings: Settings, command: Sequence[str]) -> float:
+def first_row(settings: Settings, command: Sequence[str], **environment: str) -> float:
     """The seconds until a process has written the first row to the topic that NEXMARK_ANSWER names to it."""
     sink = f"first-{uuid.uuid4().hex[:8]}"
     Topics(settings.kafka).create(sink, partitions=1)
@@ -37,7 +37,7 @@ def first_row(settings: Settings, command: Sequence[str]) -> float:
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**os.environ, "NEXMARK_ANSWER": sink},
+            env={**os.environ, "NEXMARK_ANSWER": sink, **environment},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,

@@ -40,12 +40,19 @@ def topic_of(table: str, form: str) -> str:
 
 
 def fill(
-    settings: Settings, table: str, form: str, count: int, shape: Shape, partitions: int = 4, sides: int = 2
+    settings: Settings,
+    table: str,
+    form: str,
+    count: int,
+    shape: Shape,
+    partitions: int = 4,
+    sides: int = 2,
+    topic: str | None = None,
 ) -> float:
     """Make the topic and send so many rows by some processes side by side; the seconds that it took."""
-    topic = topic_of(table, form)
+    topic = topic or topic_of(table, form)
     Topics(settings.kafka).create(topic, partitions=partitions)
-    frame = _frame(settings, table) if form == "avro" else b""
+    frame = _frame(settings, table, topic) if form == "avro" else b""
     began = time.perf_counter()
     work = multiprocessing.get_context("spawn")
     others = [
@@ -64,11 +71,11 @@ def fill(
     return time.perf_counter() - began
 
 
-def _frame(settings: Settings, table: str) -> bytes:
+def _frame(settings: Settings, table: str, topic: str) -> bytes:
     """Register the schema."""
     schema = avro_schema(rows(table, 0, 1, Shape()), table.title())
     with Registry(settings.registry) as registry:
-        return header(registry.register(f"{topic_of(table, 'avro')}-value", Schema("AVRO", json.dumps(schema))))
+        return header(registry.register(f"{topic}-value", Schema("AVRO", json.dumps(schema))))
 
 
 def _send(
@@ -96,7 +103,7 @@ def live(
     """Send rows at a pace, with the time at which they are sent."""
     topic = topic_of(table, form)
     Topics(settings.kafka).ensure(topic)
-    encode = _encoder(_frame(settings, table) if form == "avro" else b"")
+    encode = _encoder(_frame(settings, table, topic) if form == "avro" else b"")
     with Producer(settings.kafka, options={"linger.ms": 0}) as producer:
         began, sent = time.time(), 0
         while sent < count:

@@ -139,7 +139,20 @@ QUERIES = {
         SELECT auction, bidder, price, channel,
           SPLIT_INDEX(url, '/', 3), SPLIT_INDEX(url, '/', 4), SPLIT_INDEX(url, '/', 5) FROM bid""",
     ),
+    "keys": Query(
+        "bidder BIGINT, bids BIGINT, highest BIGINT",
+        "SELECT bidder, COUNT(*), MAX(price) FROM bid WHERE `dateTime` < {july} GROUP BY bidder",
+        "bidder",
+    ),
+    "hops": Query(
+        "bids BIGINT, highest BIGINT, starttime TIMESTAMP(3)",
+        """
+        SELECT COUNT(*), MAX(price), window_start
+        FROM HOP(TABLE bid, DESCRIPTOR(`dateTime`), INTERVAL '{every}' SECOND(1, 3), INTERVAL '10' SECOND)
+        GROUP BY window_start, window_end""",
+    ),
 }
+JULY = {"json": "TO_TIMESTAMP_LTZ(1782864000000, 3)", "avro": "TIMESTAMP '2026-07-01 00:00:00'"}
 
 LIVE_QUERIES = {
     "stateless": Query("bidder BIGINT, price BIGINT", "SELECT bidder, price FROM bid WHERE price > 0"),
@@ -232,7 +245,9 @@ class Cluster:
             _create(tables, "side", "key BIGINT, `value` STRING", SIDE | {"connector.path": request["side"]})
         key = f", PRIMARY KEY ({query.key}) NOT ENFORCED" if query.key else ""
         _create(tables, "answer", query.columns.format(time=time) + key, self._sink(request, query))
-        return tables.execute_sql(f"INSERT INTO answer {query.sql}").get_job_client()
+        every = f"{request.get('every_ms', 0) / 1000:.3f}"
+        sql = query.sql.format(july=JULY[request["format"]], every=every)
+        return tables.execute_sql(f"INSERT INTO answer {sql}").get_job_client()
 
     def _source(self, topic: str, request: dict[str, Any]) -> dict[str, str]:
         kafka = {"connector": "kafka", "topic": topic, "properties.bootstrap.servers": self._bootstrap}

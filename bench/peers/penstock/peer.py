@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from dataclasses import replace
@@ -18,7 +19,7 @@ import penstock as ps
 from bench.peers.lines import serve
 from penstock.connectors.base import Context
 from penstock.local.jars import JarStore
-from penstock.pipeline.compile import compile_pipeline
+from penstock.pipeline.compile import compile_pipeline, narrow
 from penstock.pipeline.load import load_pipeline
 from penstock.pipeline.run import Running, start
 from penstock.pipeline.session import open_session
@@ -35,9 +36,14 @@ COLUMNS = "bidder LONG, price LONG, dateTime TIMESTAMP"
 class Peer:
     """One session for all requests."""
 
-    def __init__(self, bootstrap: str, *, realtime: bool) -> None:
+    def __init__(self, bootstrap: str, tried: dict[str, Any], *, realtime: bool) -> None:
         store = JarStore()
-        self._spark = open_session("nexmark", store.paths("spark"), realtime=realtime, classes=store.classes)
+        self._reading, self._writing = tried.get("reading", {}), tried.get("writing", {})
+        self._spark = open_session(
+            "nexmark", store.paths("spark"), realtime=realtime, classes=store.classes, options=tried.get("spark")
+        )
+        if tried.get("wide"):
+            narrow.narrowed = lambda graph, ends, context: graph
         settings = load(project=EXAMPLES)
         self._settings = replace(settings, kafka=replace(settings.kafka, bootstrap=bootstrap))
 
@@ -52,7 +58,7 @@ class Peer:
             "NEXMARK_GUARANTEE": request.get("guarantee", "at-least-once"),
         }
         sys.modules.pop("topics", None)
-        running = self._started(load_pipeline(EXAMPLES / f"{request['query']}.py"), request, until_caught_up=True)
+        running = self._started(_pipeline(request), request, until_caught_up=True)
         running.wait()
         running.close()
         if dead := sum(one["dead"] + one["late"] for one in running.totals().values()):
@@ -68,10 +74,55 @@ class Peer:
         return self._started(pipeline, request, until_caught_up=False).stop
 
     def _started(self, pipeline: ps.Pipeline, request: dict[str, Any], *, until_caught_up: bool) -> Running:
+        self._try(pipeline)
         registry = replace(self._settings.registry, url=request["registry"] or self._settings.registry.url)
         settings = replace(self._settings, project=Path(request["folder"]), registry=registry)
         context = Context(self._spark, settings)
         return start(compile_pipeline(pipeline, context), context, until_caught_up=until_caught_up)
+
+    def _try(self, pipeline: ps.Pipeline) -> None:
+        """Options of Kafka's clients that this process tries."""
+        if self._reading:
+            pipeline.sources = [replace(one, connector=_with(one.connector, self._reading)) for one in pipeline.sources]
+        if self._writing:
+            pipeline.sinks = [replace(one, connector=_with(one.connector, self._writing)) for one in pipeline.sinks]
+
+
+def _with(connector: Any, options: dict[str, str]) -> Any:
+    return replace(connector, options=options) if isinstance(connector, ps.Kafka) else connector
+
+
+def _pipeline(request: dict[str, Any]) -> ps.Pipeline:
+    """Nexmark's own, or one that shows how cost grows."""
+    if request["query"] not in SLOPES:
+        return load_pipeline(EXAMPLES / f"{request['query']}.py")
+    pipeline = ps.Pipeline(request["query"])
+    source = ps.Kafka(request["sources"]["bid"], format=ps.Json(COLUMNS))
+    if request["query"] == "keys":
+        pipeline.source("bid", source)
+        flow = pipeline.flow(name="out", emit="changes", unbounded=True)(keys)
+    else:
+        pipeline.source("bid", source, time=ps.EventTime("dateTime", delay="4 seconds"))
+        every = f"{request['every_ms']} milliseconds"
+        flow = pipeline.flow(name="out")(lambda bid: hops(bid, every))
+    pipeline.sink(flow, ps.Kafka(request["sink"]), guarantee="at-least-once")
+    return pipeline
+
+
+def keys(bid: DataFrame) -> DataFrame:
+    """What each bidder has bid, at every change."""
+    before_july = bid.filter("dateTime < '2026-07-01'")
+    return before_july.groupBy("bidder").agg(F.count("*").alias("bids"), F.max("price").alias("highest"))
+
+
+def hops(bid: DataFrame, every: str) -> DataFrame:
+    """What was bid within ten seconds, again and again."""
+    windows = bid.groupBy(F.window("dateTime", "10 seconds", every))
+    found = windows.agg(F.count("*").alias("bids"), F.max("price").alias("highest"))
+    return found.selectExpr("bids", "highest", "window.start AS starttime")
+
+
+SLOPES = ("keys", "hops")
 
 
 def stateless(bid: DataFrame) -> DataFrame:
@@ -89,5 +140,6 @@ LIVE = {"stateless": stateless, "windowed": windowed}
 
 if __name__ == "__main__":
     found = sorted((one.stem for one in EXAMPLES.glob("q[0-9]*.py")), key=lambda name: int(name[1:]))
-    peer = Peer(sys.argv[1], realtime="--realtime" in sys.argv)
+    given = next((one.partition("=")[2] for one in sys.argv if one.startswith("--try=")), "{}")
+    peer = Peer(sys.argv[1], json.loads(given), realtime="--realtime" in sys.argv)
     serve(ps.__version__, found, peer.run, peer.begin)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaService"]
 
+# Java would begin with a 64th of the machine's memory; the plain collector fills all it may have before it looks there.
+_HEAP_AT_FIRST = "-Xms96m"
 _QUIET = (
     "kafka.server.KafkaConfig",
     "org.apache.kafka.common.config.AbstractConfig",
@@ -71,8 +73,9 @@ class KafkaService(Service):
         class_path = site.jars.class_path("kafka")
         if not (folder / "meta.properties").exists():
             _format(java, class_path, server, cluster, log4j)
-        start = site.java(java, "kafka", "384m", "-XX:MaxDirectMemorySize=256m", f"-Dlog4j2.configurationFile={log4j}")
-        return Command(name, (*start, "-cp", class_path, "kafka.Kafka", str(server)), folder)
+        start = site.java(java, "kafka", "384m", _HEAP_AT_FIRST, "-XX:MaxDirectMemorySize=256m", collector="G1")
+        words = (*start, f"-Dlog4j2.configurationFile={log4j}", "-cp", class_path, "kafka.Kafka", str(server))
+        return Command(name, words, folder)
 
     def _settings(self, site: Site, number: int, folder: Path) -> dict[str, object]:
         names = self.processes(site.brokers)

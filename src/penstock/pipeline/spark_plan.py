@@ -24,6 +24,7 @@ __all__ = [
     "first_states",
     "frame",
     "is_time",
+    "keeps_state",
     "states",
     "walk",
     "with_own_names",
@@ -31,7 +32,9 @@ __all__ = [
 
 DELAY = "spark.watermarkDelayMs"  # Spark's mark on the column that is the event time
 OWN = frozenset({"__micros", "__row"})  # columns that an operator of ours puts together for its state
-_STATEFUL = re.compile(r"Aggregate|Distinct|Deduplicate\w*|TransformWithState\w*|FlatMapGroups\w*WithState|GlobalLimit")
+_STATEFUL = re.compile(
+    r"Aggregate|Distinct|Deduplicate\w*|TransformWithState\w*|FlatMapGroups\w*WithState|GlobalLimit|Window"
+)
 _PASSING = re.compile(r"^[~!']+|#\d+L?|-T\d+ms")
 _HOPS = re.compile(r"Expand \[\[named_struct\(start, .*")  # a row of each window that it is in
 _WINDOW = re.compile(r"named_struct\(start, .*? AS (?:session_)?window")
@@ -56,7 +59,12 @@ def walk(node: Any) -> Iterator[Any]:
 
 def states(rows: DataFrame) -> list[Any]:
     """The operators of a stream that keep state, in the order of the rows."""
-    return [node for node in walk(analysed(rows)) if _keeps_state(node, lambda child: bool(child.isStreaming()))]
+    return [node for node in walk(analysed(rows)) if keeps_state(node)]
+
+
+def keeps_state(node: Any) -> bool:
+    """Whether an operator of a stream keeps state."""
+    return _keeps_state(node, lambda child: bool(child.isStreaming()))
 
 
 def first_states(node: Any) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DeclarationError
 from penstock.pipeline.build import Build
+from penstock.pipeline.compile.whole_windows import takes_whole_windows
 from penstock.pipeline.spark_plan import children, described, elements, is_time, states
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Facts:
     rows: DataFrame
     state: tuple[str, ...]
     adds_state: bool
+    whole_windows: bool = False  # what it adds is computed within a batch
 
 
 def analyse(graph: Graph, context: Context) -> dict[str, Facts]:
@@ -43,8 +45,9 @@ def analyse(graph: Graph, context: Context) -> dict[str, Facts]:
     for flow in graph.flows:
         rows = made[flow.name]
         kept = states(rows)
-        below = max(len(facts[name].state) if name in facts else 0 for name in flow.inputs)
-        facts[flow.name] = Facts(rows, tuple(map(described, kept)), adds_state=len(kept) > below)
+        below = max(len(states(facts[name].rows)) if name in facts else 0 for name in flow.inputs)
+        whole = takes_whole_windows(graph, flow, made)
+        facts[flow.name] = Facts(rows, tuple(map(described, kept)), len(kept) > below and not whole, whole)
         if not any(one.unbounded for one in graph.flows if one.name in graph.needed(flow.name)):
             for state in kept:
                 _bounded(flow, state, context.spark._jvm)

@@ -110,6 +110,10 @@ def _chain(graph: Graph, facts: dict[str, Facts], name: str) -> list[str]:
 def _query(graph: Graph, facts: dict[str, Facts], context: Context, name: str, sinks: list[Sink]) -> Query:
     chains = [_chain(graph, facts, sink.flow) for sink in sinks]
     root = last = next(one for one in chains[0] if all(one in chain for chain in chains))
+    if within := [one for one in chains[0] if facts[one].whole_windows]:
+        below = chains[0][chains[0].index(within[-1]) + 1 :]
+        root = root if root in below else below[0]
+        sinks = [replace(one, guarantee="exactly-once") if one.streamed else one for one in sinks]
     if graph.quarantines(chains[0][-1]) and not sinks[0].alone:
         root = chains[0][-1]  # with all that a process gives out, also the rows that it could not use
     needed = graph.needed(*(sink.flow for sink in sinks))

@@ -1,0 +1,99 @@
+"""What each of our settings brings: throughput with it over throughput with what Spark and Kafka have of their own.
+
+Two engines of ours take turns, one as we ship it and one with a single setting taken back, at a query without state,
+one with windows and one with state that is updated.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[0] = str(ROOT)  # else platform.py beside this file stands for Python's own of that name
+sys.path.insert(1, str(ROOT / "examples" / "nexmark"))
+
+import argparse
+import json
+import tempfile
+from contextlib import ExitStack
+from typing import Any
+
+from bench.nexmark.engines import Engine
+from bench.nexmark.throughput import Filled, Measured, in_turns
+from bench.peers.install import installed
+from penstock.local.progress import Silent
+from penstock.local.stack import Stack
+from penstock.settings import load
+
+QUERIES = ("q1", "q5", "q17")
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+PAGE = ROOT / "docs" / "tuning.md"
+STATE = "spark.sql.streaming.stateStore"
+HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+TAKEN_BACK: dict[str, dict[str, Any]] = {
+    "decode only what a flow uses": {"wide": True},
+    "as many shuffle partitions as cores, not 200": {"spark": {"spark.sql.shuffle.partitions": "200"}},
+    "state in RocksDB, not in the heap": {"spark": {f"{STATE}.providerClass": HDFS}},
+    "state saved as changes, not as files": {"spark": {f"{STATE}.rocksdb.changelogCheckpointing.enabled": "false"}},
+    "the parallel collector, not G1": {"spark": {"spark.driver.extraJavaOptions": "-XX:+UseG1GC"}},
+    "20,000 rows a poll and 16 MiB a fetch, not 500 and 1 MiB": {
+        "reading": {"kafka.max.poll.records": "500", "kafka.max.partition.fetch.bytes": str(1 << 20)}
+    },
+    "fetches that do not wait for more": {"reading": {"kafka.fetch.max.wait.ms": "500"}},
+    "512 KiB, 20 ms and LZ4 for what goes out": {
+        "writing": {"kafka.linger.ms": "5", "kafka.batch.size": "16384", "kafka.compression.type": "none"}
+    },
+}
+
+
+def main() -> None:
+    """Measure, show, write the page's table, end with the result."""
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--rows", type=int, default=1_000_000)
+    words.add_argument("--turns", type=int, default=3)
+    words.add_argument("--page", type=Path, default=PAGE)
+    given = words.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        stack = Stack(load(project=folder, profile="local"))
+        stack.up(("kafka",), Silent())
+        try:
+            filled = Filled(load(project=folder, profile="local"), "json", {"bid": given.rows}, folder / "side.csv")
+            filled.fill()
+            found = {name: compared(filled, folder, tried, given.turns) for name, tried in TAKEN_BACK.items()}
+        finally:
+            stack.down(Silent(), remove_data=True)
+    write(given.page, found)
+    print("RESULT", json.dumps(found))
+
+
+def compared(filled: Filled, folder: Path, tried: dict[str, Any], turns: int) -> dict[str, float]:
+    """As we ship it over without one setting, by query."""
+    ours = installed("penstock")
+    assert ours is not None
+    bootstrap = filled.settings.kafka.bootstrap
+    print(f"== without {tried}", flush=True)
+    with ExitStack() as held:
+        shipped = held.enter_context(Engine(ours, bootstrap, folder / "ours.log"))
+        other = held.enter_context(Engine(ours, bootstrap, folder / "other.log", f"--try={json.dumps(tried)}"))
+        other.name = "without"
+        measured = in_turns([shipped, other], filled, QUERIES, turns)
+    return {query: _ratio(by["penstock"], by["without"]) for query, by in measured.items()}
+
+
+def _ratio(ours: Measured, other: Measured) -> float:
+    return round(ours.per_second / other.per_second, 2)
+
+
+def write(page: Path, found: dict[str, dict[str, float]]) -> None:
+    """Put the table between its marks."""
+    lines = [f"| our setting | {' | '.join(QUERIES)} |", "|---" * (len(QUERIES) + 1) + "|"]
+    lines += [f"| {name} | {' | '.join(f'{by[query]:.2f}' for query in QUERIES)} |" for name, by in found.items()]
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    made = "\n".join(lines)
+    page.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

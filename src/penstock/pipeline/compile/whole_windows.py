@@ -1,0 +1,53 @@
+"""Flows that look at whole windows: all rows of a window that is final come out in one batch, so they need no state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.connectors.base import BatchSink
+from penstock.pipeline.spark_plan import analysed, children, elements, is_time, keeps_state, states
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from penstock.pipeline.declare import Flow
+    from penstock.pipeline.plan import Graph
+
+__all__ = ["takes_whole_windows"]
+
+_KEYS = {"Aggregate": "groupingExpressions", "Deduplicate": "keys", "Window": "partitionSpec"}
+
+
+def takes_whole_windows(graph: Graph, flow: Flow, made: dict[str, DataFrame]) -> bool:
+    """Whether all that a flow adds to a stream is computed within windows which that stream gives out as final."""
+    streams = [name for name in flow.inputs if graph.table(name) is None]
+    if len(streams) != 1 or graph.emits_changes(flow.name) or not _by_batches(graph, flow):
+        return False
+    given = made[streams[0]]
+    added = states(made[flow.name])[len(states(given)) :]
+    windows = _windows(analysed(given)) if added else set()
+    return bool(windows) and all(windows & _keys(one) for one in added)
+
+
+def _by_batches(graph: Graph, flow: Flow) -> bool:
+    """Whether all sinks after a flow are handed their batches."""
+    after = (one for one in graph.sinks if flow.name in graph.needed(one.flow))
+    return all(isinstance(one.connector, BatchSink) for one in after)
+
+
+def _windows(plan: Any) -> set[int]:
+    """The columns that are the windows by which rows were grouped last; since then only single rows were looked at."""
+    node = plan
+    while node.nodeName() != "Aggregate":
+        if len(below := children(node)) != 1 or keeps_state(node):
+            return set()
+        node = below[0]
+    times = {one.exprId().id() for one in elements(node.groupingExpressions()) if is_time(one)}
+    return times & {one.exprId().id() for one in elements(plan.output())}
+
+
+def _keys(state: Any) -> set[int]:
+    """The columns that an operator looks at its rows apart by."""
+    found = getattr(state, _KEYS[state.nodeName()])() if state.nodeName() in _KEYS else None
+    named = (one for one in elements(found) if one.getClass().getSimpleName() == "AttributeReference") if found else ()
+    return {one.exprId().id() for one in named}
