@@ -21,7 +21,7 @@ import tempfile
 from contextlib import ExitStack
 from typing import Any
 
-from bench.nexmark.answers import COLUMNS
+from bench.nexmark.answers import QUERIES
 from bench.nexmark.engines import Engine
 from bench.nexmark.latency import latency
 from bench.nexmark.outage import catch_up
@@ -38,7 +38,6 @@ from penstock.settings import load
 PARTS = ("throughput", "avro", "exactly-once", "latency", "catch-up", "slopes", "start")
 SHORT = ("throughput", "latency", "start")
 SHORT_QUERIES = ("q1", "q5", "q17")
-QUERIES = [query for query in COLUMNS if query.startswith("q")]
 BESIDE = ("q1", "q5", "q17")  # what Avro and exactly-once are shown with
 KINDS = ("stateless", "windowed")
 WAYS = (("penstock", "realtime"), ("penstock", "micro-batch"), ("flink", "flink"))

@@ -44,7 +44,6 @@ _READING = {
     "kafka.max.poll.records": "20000",
     "kafka.max.partition.fetch.bytes": str(16 << 20),
     "failOnDataLoss": "true",
-    "includeHeaders": "true",
 }
 # All that a batch reads is there already: a fetch that waits for more holds up what Spark asks next by half a second.
 _IN_BATCHES = {"kafka.fetch.max.wait.ms": "10"}
@@ -132,7 +131,7 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
         """A stream of the topics."""
         limit = {} if context.realtime else {"maxOffsetsPerTrigger": str(self.rows_per_batch)}
         topics = {"subscribePattern" if self.pattern else "subscribe": ",".join(self.topics)}
-        options = {**reading_options(context), **self._start(context), **limit, **self.options, **topics}
+        options = {**self._reading(context), **self._start(context), **limit, **self.options, **topics}
         loaded = context.spark.readStream.format("kafka").options(**options).load()
         return self._decoded(loaded, context)
 
@@ -306,14 +305,18 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
 
         return [F.col(self.key).cast("string").alias("key")] if self.key else []
 
+    def _reading(self, context: Context) -> dict[str, str]:
+        """With headers only if they are shown: they cost at every row."""
+        return {**reading_options(context), **({"includeHeaders": "true"} if self.metadata else {})}
+
     def _read(self, context: Context, what: Mapping[str, str]) -> DataFrame:
-        options = {**reading_options(context), **self.options, **what}
+        options = {**self._reading(context), **self.options, **what}
         return context.spark.read.format("kafka").options(**options).load()
 
     def _decoded(self, loaded: DataFrame, context: Context) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        origin = F.struct("topic", "partition", "offset", "timestamp", "key", "value", "headers").alias(ORIGIN)
+        origin = F.struct("topic", "partition", "offset", "timestamp", "key", "value").alias(ORIGIN)
         shown = ("key", "headers", "topic", "partition", "offset", "timestamp")
         named = [F.struct(*shown).alias(self.metadata)] if self.metadata else []
         return self.format.for_reading(context, self).decode(loaded.select("value", *named, origin))

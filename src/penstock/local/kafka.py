@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaService"]
 
-# Java would begin with a 64th of the machine's memory; the plain collector fills all it may have before it looks there.
-_HEAP_AT_FIRST = "-Xms96m"
+# What a busy broker comes to; the plain collector would fill all that it may have before it looks for garbage.
+_USUAL_HEAP = "-Xms256m"
 _QUIET = (
     "kafka.server.KafkaConfig",
     "org.apache.kafka.common.config.AbstractConfig",
@@ -73,7 +73,7 @@ class KafkaService(Service):
         class_path = site.jars.class_path("kafka")
         if not (folder / "meta.properties").exists():
             _format(java, class_path, server, cluster, log4j)
-        start = site.java(java, "kafka", "384m", _HEAP_AT_FIRST, "-XX:MaxDirectMemorySize=256m", collector="G1")
+        start = site.java(java, "kafka", "384m", _USUAL_HEAP, "-XX:MaxDirectMemorySize=256m", collector="G1")
         words = (*start, f"-Dlog4j2.configurationFile={log4j}", "-cp", class_path, "kafka.Kafka", str(server))
         return Command(name, words, folder)
 

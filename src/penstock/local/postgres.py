@@ -28,7 +28,7 @@ _SETTINGS = {
     "wal_level": "logical",
     "max_replication_slots": 16,
     "max_wal_senders": 16,
-    "shared_buffers": "16MB",
+    "shared_buffers": "8MB",
     "max_connections": 100,
     "max_slot_wal_keep_size": "4GB",
     "timezone": "UTC",

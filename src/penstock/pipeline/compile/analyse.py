@@ -46,7 +46,7 @@ def analyse(graph: Graph, context: Context) -> dict[str, Facts]:
         rows = made[flow.name]
         kept = states(rows)
         below = max(len(states(facts[name].rows)) if name in facts else 0 for name in flow.inputs)
-        whole = takes_whole_windows(graph, flow, made)
+        whole = takes_whole_windows(graph, flow, made, {name for name, one in facts.items() if one.whole_windows})
         facts[flow.name] = Facts(rows, tuple(map(described, kept)), len(kept) > below and not whole, whole)
         if not any(one.unbounded for one in graph.flows if one.name in graph.needed(flow.name)):
             for state in kept:

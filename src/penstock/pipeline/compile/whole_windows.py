@@ -18,15 +18,28 @@ __all__ = ["takes_whole_windows"]
 _KEYS = {"Aggregate": "groupingExpressions", "Deduplicate": "keys", "Window": "partitionSpec"}
 
 
-def takes_whole_windows(graph: Graph, flow: Flow, made: dict[str, DataFrame]) -> bool:
-    """Whether all that a flow adds to a stream is computed within windows which that stream gives out as final."""
-    streams = [name for name in flow.inputs if graph.table(name) is None]
-    if len(streams) != 1 or graph.emits_changes(flow.name) or not _by_batches(graph, flow):
+def takes_whole_windows(graph: Graph, flow: Flow, made: dict[str, DataFrame], others: set[str]) -> bool:
+    """Whether all that a flow adds to a stream is computed within windows which that stream gives out as final.
+
+    `others` are the flows before it that are known to do so.
+    """
+    given = _stream(graph, flow)
+    if given is None or graph.emits_changes(flow.name) or not _by_batches(graph, flow):
         return False
-    given = made[streams[0]]
-    added = states(made[flow.name])[len(states(given)) :]
-    windows = _windows(analysed(given)) if added else set()
-    return bool(windows) and all(windows & _keys(one) for one in added)
+    added = states(made[flow.name])[len(states(made[given])) :]
+    if not added:
+        return False
+    first: str | None = given
+    while first in others:
+        first = _stream(graph, graph.flow(first))
+    windows = _windows(analysed(made[first])) & _columns(analysed(made[given])) if first else set()
+    return all(windows & _keys(one) for one in added)
+
+
+def _stream(graph: Graph, flow: Flow) -> str | None:
+    """The one stream that a flow is made of."""
+    streams = [name for name in flow.inputs if graph.table(name) is None]
+    return streams[0] if len(streams) == 1 else None
 
 
 def _by_batches(graph: Graph, flow: Flow) -> bool:
@@ -43,7 +56,11 @@ def _windows(plan: Any) -> set[int]:
             return set()
         node = below[0]
     times = {one.exprId().id() for one in elements(node.groupingExpressions()) if is_time(one)}
-    return times & {one.exprId().id() for one in elements(plan.output())}
+    return times & _columns(plan)
+
+
+def _columns(plan: Any) -> set[int]:
+    return {one.exprId().id() for one in elements(plan.output())}
 
 
 def _keys(state: Any) -> set[int]:

@@ -32,7 +32,7 @@ def doubles(rows: DataFrame, pipeline: str, stage: str, rule: Rule) -> DataFrame
     for part in rest:
         value = value.getField(part)
     valued = rows.withColumn(_VALUE, value).filter(F.col(_VALUE).isNotNull())
-    known = [name for name in rows.schema[ORIGIN].dataType.names if name not in ("headers", "timestamp")]  # type: ignore[attr-defined]
+    known = [name for name in rows.schema[ORIGIN].dataType.names if name != "timestamp"]  # type: ignore[attr-defined]
     origin = F.to_json(F.struct(*(F.col(f"{ORIGIN}.{name}").alias(name) for name in known)))
     made = turns(valued, origin, [_VALUE], partial(_judge, pipeline, stage, rule), rule.name)
     return made.select(F.from_json(ROW, "key BINARY, value STRING").alias("letter")).select("letter.*")
