@@ -7,21 +7,24 @@ stops for at the end of its batches is in all figures, and told apart: the longe
 from __future__ import annotations
 
 import json
+import multiprocessing
 import statistics
 import tempfile
-import threading
 import time
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from penstock.broker import Producer, Topics
+from penstock.settings import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from multiprocessing.synchronize import Event
+    from pathlib import Path
 
     from bench.nexmark.engines import Engine
     from penstock.settings import Settings
@@ -64,11 +67,12 @@ def running(engine: Engine, settings: Settings, kind: str, rate: int, **more: An
     name = f"live-{kind}-{uuid.uuid4().hex[:8]}"
     for end in ("in", "out"):
         Topics(settings.kafka).create(f"{name}-{end}", partitions=PARTITIONS)
-    over = threading.Event()
+    work = multiprocessing.get_context("spawn")  # a thread of ours would take turns with whoever reads the clock
+    over = work.Event()
     with tempfile.TemporaryDirectory() as folder:
         request = {"live": kind, "sources": {"bid": f"{name}-in"}, "sink": f"{name}-out", "format": "json"}
         engine.say({**request, "folder": folder, "registry": None, **more})
-        sender = threading.Thread(target=send, args=(settings, f"{name}-in", rate, over), daemon=True)
+        sender = work.Process(target=send, args=(settings.project, f"{name}-in", rate, over), daemon=True)
         sender.start()
         try:
             yield f"{name}-out"
@@ -80,8 +84,9 @@ def running(engine: Engine, settings: Settings, kind: str, rate: int, **more: An
         Topics(settings.kafka).delete(f"{name}-{end}")
 
 
-def send(settings: Settings, topic: str, rate: int, over: threading.Event) -> None:
+def send(project: Path, topic: str, rate: int, over: Event) -> None:
     """Bids at a steady pace, each with the time at which it is sent."""
+    settings = load(project=project, profile="local")
     with Producer(settings.kafka, options={"linger.ms": "0", "acks": "1", "enable.idempotence": "false"}) as producer:
         began, sent = time.perf_counter(), 0
         while not over.is_set():
@@ -98,25 +103,22 @@ def send(settings: Settings, topic: str, rate: int, over: threading.Event) -> No
 def listen(settings: Settings, topic: str, warm: float, seconds: float) -> list[tuple[float, float]]:
     """When each row was sent, in seconds, and how long it took, in milliseconds."""
     client = reader(settings, topic)
-    found: list[tuple[float, float]] = []
+    came: list[tuple[float, bytes]] = []
     begin = time.time() + warm
-    while (now := time.time()) < begin + seconds:
-        messages = client.consume(500, 0.02)
-        now = time.time()
-        for message in messages:
-            if message.error() is None and now > begin:
-                sent = json.loads(message.value() or b"")["price"] / 1e6
-                if sent > begin:
-                    found.append((sent, (now - sent) * 1000))
+    while time.time() < begin + seconds:
+        message = client.poll(0.1)
+        if message is not None and message.error() is None:
+            came.append((time.time(), message.value() or b""))
     client.close()
-    return found
+    every = ((at, json.loads(value)["price"] / 1e6) for at, value in came)
+    return [(sent, (at - sent) * 1000) for at, sent in every if sent > begin]
 
 
 def reader(settings: Settings, topic: str) -> Consumer:
     """Of a topic from its beginning."""
-    named = {"bootstrap.servers": settings.kafka.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    named = {"bootstrap.servers": settings.kafka.bootstrap, "group.id": topic}
     client = Consumer({**named, "fetch.wait.max.ms": "500", "enable.auto.commit": False})
-    client.subscribe([topic])
+    client.assign([TopicPartition(topic, part, 0) for part in range(PARTITIONS)])
     return client
 
 
