@@ -20,15 +20,6 @@ def test_spark_starts_from_the_archive(spark: SparkSession) -> None:
     assert str(archive) in Path(f"/proc/{gateway.proc.pid}/maps").read_text()
 
 
-def test_our_jars_are_on_the_class_path_itself(spark: SparkSession) -> None:
-    """Classes that another loader brings are in no archive."""
-    jvm = spark._jvm
-    assert jvm is not None
-    found = jvm.java.lang.System.getProperty("java.class.path")
-    assert all(str(jar) in found for jar in JarStore().paths("spark"))
-    assert jvm.java.lang.Class.forName("org.apache.kafka.clients.consumer.KafkaConsumer") is not None
-
-
 def test_what_can_not_be_recorded_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()

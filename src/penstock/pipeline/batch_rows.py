@@ -7,7 +7,6 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipeline.build import Build, stage_of
-from penstock.pipeline.spark_plan import analysed
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -35,18 +34,8 @@ class BatchRows:
 
     def made(self, frame: DataFrame, batch: Batch, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
         """The rows of each flow, for one writer that takes them in one step."""
-        several = len(self._query.sinks) > 1 or self._counts_after
-        made = self._after(kept_until(frame, kept) if several else frame, batch.number, context, kept)
-        if not several and _leaves(made[self._flows[0]]) != _leaves(frame):  # it looks at the batch more than once
-            kept_until(frame, kept)
-        return made
-
-    @property
-    def _counts_after(self) -> bool:
-        """Whether anything is counted after the root, for which the rows are computed a first time."""
-        after = self._graph.needed(*self._flows) - self._graph.needed(self._query.root)
-        ruled = (one for one in self._graph.flows if one.name in after & self._counted)
-        return any(one.expectations or one.returns is not None for one in ruled)
+        several = len(self._query.sinks) > 1 or self._flows != [self._query.root]
+        return self._after(kept_until(frame, kept) if several else frame, batch.number, context, kept)
 
     def staged(self, frame: DataFrame, batch: Batch, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
         """Rows on disk, so that all sinks get the very same ones, also when some of them get theirs after a crash."""
@@ -97,11 +86,6 @@ class BatchRows:
                 made[table.name] = table.connector.table(context)
         Build(graph, context).add_flows(made, needed, observe)
         return made
-
-
-def _leaves(rows: DataFrame) -> int:
-    """How many inputs the plan of these rows has; one that is used twice counts twice."""
-    return int(analysed(rows).collectLeaves().size())
 
 
 def _read(reader: SparkSession, folder: Path, columns: str) -> DataFrame:

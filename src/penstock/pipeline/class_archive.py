@@ -10,29 +10,16 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import SparkSession
-
 __all__ = ["archive_of", "make_archive", "use_archive"]
 
 _SECONDS = 240
-_RECORDING = 2  # raised when another recording, or another class path, is worth a new archive
-_KAFKA = "org.apache.kafka.common"
-_NOBODY = {
-    "bootstrap.servers": "127.0.0.1:9",
-    "default.api.timeout.ms": "1000",
-    "request.timeout.ms": "1000",
-    "delivery.timeout.ms": "1100",
-    "linger.ms": "0",
-    "max.block.ms": "1000",
-}
 _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
@@ -42,7 +29,7 @@ def archive_of(folder: Path, jars: Sequence[Path]) -> Path:
     where = _digest(f"{java} {spark}")
     core = next(spark.glob("jars/spark-core_*.jar"), spark)
     named = " ".join(one.name for one in jars)
-    what = _digest(f"{_RECORDING} {java.stat().st_mtime_ns} {core.name} {core.stat().st_mtime_ns} {named}")
+    what = _digest(f"{java.stat().st_mtime_ns} {core.name} {core.stat().st_mtime_ns} {named}")
     return folder / f"spark-{where}-{what}.jsa"
 
 
@@ -87,29 +74,11 @@ def _record(path: Path, jars: Sequence[Path]) -> None:
     )
     query = counts.writeStream.foreachBatch(lambda batch, _: batch.show()).trigger(availableNow=True).start()
     query.awaitTermination()
-    _ask_for_kafka(spark)
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     spark.stop()
     gateway.proc.stdin.close()  # it ends with its standard input
     gateway.proc.wait(_SECONDS)
-
-
-def _ask_for_kafka(spark: SparkSession) -> None:
-    """Read and write where no Kafka is: what its clients need for that is most of what they ever need."""
-    nobody = {f"kafka.{name}": value for name, value in _NOBODY.items()}
-    read = spark.readStream.format("kafka").options(**nobody).option("subscribe", "none").load()
-    with suppress(Exception):  # nobody answers
-        read.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
-    rows = spark.range(1).selectExpr("to_json(struct(id)) AS value")
-    with suppress(Exception):
-        rows.write.format("kafka").options(**nobody).option("topic", "none").save()
-    reading = dict.fromkeys(("key.deserializer", "value.deserializer"), f"{_KAFKA}.serialization.ByteArrayDeserializer")
-    jvm: Any = spark._jvm
-    client = jvm.org.apache.kafka.clients.consumer.KafkaConsumer({**_NOBODY, **reading})
-    client.assign([jvm.org.apache.kafka.common.TopicPartition("none", 0)])
-    client.poll(jvm.java.time.Duration.ofMillis(200))
-    client.close()
 
 
 def _java() -> Path:

@@ -61,6 +61,7 @@ def open_session(
     chosen = {
         "spark.app.name": f"penstock {name}",
         "spark.master": master or f"local[{local_cores(realtime=realtime)}]",
+        "spark.jars": ",".join(map(str, jars)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{_heap_mib()}m",
@@ -80,13 +81,7 @@ def open_session(
     }
     if local:
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        # On the class path itself they are in the archive of classes too, and nobody copies them.
-        chosen |= {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars)), **_without_forks(jars)}
-    else:
-        chosen["spark.jars"] = ",".join(map(str, jars))
-    for name, mark in (("spark.driver.extraClassPath", os.pathsep), ("spark.jars", ",")):
-        if name in given and name in chosen:  # yours beside ours, not in their place
-            given[name] = f"{given[name]}{mark}{chosen[name]}"
+        chosen |= _without_forks(jars)
     # PySpark would log every refusal of the analyzer with its whole trace; the exception says it all.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     builder = SparkSession.builder
@@ -118,9 +113,11 @@ def _without_forks(jars: Sequence[Path]) -> dict[str, str]:
 
     A checkpoint is written by the same way: a new file beside, then a rename, which is one step on a disk.
     """
-    if not any(one.name.startswith("hadoop-bare-naked-local-fs") for one in jars):
+    found = next((one for one in jars if one.name.startswith("hadoop-bare-naked-local-fs")), None)
+    if found is None:
         return {}
     return {
+        "spark.driver.extraClassPath": str(found),
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
     }
