@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["KafkaService"]
 
 # What a busy broker comes to; the plain collector would fill all that it may have before it looks for garbage.
-_USUAL_HEAP = "-Xms256m"
+_USUAL_HEAP = "256m"
 _QUIET = (
     "kafka.server.KafkaConfig",
     "org.apache.kafka.common.config.AbstractConfig",
@@ -73,7 +73,8 @@ class KafkaService(Service):
         class_path = site.jars.class_path("kafka")
         if not (folder / "meta.properties").exists():
             _format(java, class_path, server, cluster, log4j)
-        start = site.java(java, "kafka", "384m", _USUAL_HEAP, "-XX:MaxDirectMemorySize=256m", collector="G1")
+        begin = site.settings.local.heap.get("kafka", _USUAL_HEAP)  # never more than the heap that the user has chosen
+        start = site.java(java, "kafka", "384m", f"-Xms{begin}", "-XX:MaxDirectMemorySize=256m", collector="G1")
         words = (*start, f"-Dlog4j2.configurationFile={log4j}", "-cp", class_path, "kafka.Kafka", str(server))
         return Command(name, words, folder)
 
