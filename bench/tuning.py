@@ -21,13 +21,13 @@ from typing import Any
 
 from bench.nexmark.engines import Engine
 from bench.nexmark.throughput import Filled, Measured, in_turns
+from bench.pages import put
 from bench.peers.install import installed
 from penstock.local.progress import Silent
 from penstock.local.stack import Stack
 from penstock.settings import load
 
 QUERIES = ("q1", "q5", "q17")
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 PAGE = ROOT / "docs" / "tuning.md"
 STATE = "spark.sql.streaming.stateStore"
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -90,9 +90,7 @@ def write(page: Path, found: dict[str, dict[str, float]]) -> None:
     """Put the table between its marks."""
     lines = [f"| our setting | {' | '.join(QUERIES)} |", "|---" * (len(QUERIES) + 1) + "|"]
     lines += [f"| {name} | {' | '.join(f'{by[query]:.2f}' for query in QUERIES)} |" for name, by in found.items()]
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    made = "\n".join(lines)
-    page.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    put(page, "measured", lines)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,12 @@ import subprocess
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.processes import tree
+
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Cost", "Engine"]
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_TICKS = os.sysconf("SC_CLK_TCK")
 _LOOK_SECONDS = 0.2
 _ANSWER_SECONDS = 900.0
 
@@ -55,10 +55,10 @@ class Engine:
 
     def ask(self, request: dict[str, Any]) -> Cost:
         """Send a request, wait for the answer; raises what the engine could not do."""
-        before = _of_tree(self._process.pid)[0]
+        before = self._cpu_seconds()
         with _Peak(self._process.pid) as peak:
             told = self.say(request)
-        return Cost(told["seconds"], round(_of_tree(self._process.pid)[0] - before, 2), peak.mib)
+        return Cost(told["seconds"], round(self._cpu_seconds() - before, 2), peak.mib)
 
     def say(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a line and wait for the one that answers it."""
@@ -72,9 +72,9 @@ class Engine:
 
     def signal(self, number: int) -> None:
         """Send a signal to all its processes."""
-        for pid in _tree(_table(), self._process.pid):
+        for one in tree(self._process.pid):
             with suppress(ProcessLookupError):
-                os.kill(pid, number)
+                os.kill(one.pid, number)
 
     def close(self) -> None:
         """End it with all that it started."""
@@ -94,6 +94,9 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _cpu_seconds(self) -> float:
+        return sum(one.cpu_seconds for one in tree(self._process.pid))
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -128,33 +131,4 @@ class _Peak:
 
     def _watch(self) -> None:
         while not self._over.wait(_LOOK_SECONDS):
-            self.mib = max(self.mib, _of_tree(self._pid)[1])
-
-
-def _of_tree(pid: int) -> tuple[float, int]:
-    """Seconds of CPU and MiB of memory of a process and of all below it; children that have ended count too."""
-    every = _table()
-    found = [every[one] for one in _tree(every, pid) if one in every]
-    return sum(cpu for _, cpu, _ in found), sum(memory for _, _, memory in found)
-
-
-def _table() -> dict[int, tuple[int, float, int]]:
-    """All processes of this machine: parent, seconds of CPU, MiB."""
-    found: dict[int, tuple[int, float, int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text(encoding="utf-8").rpartition(")")[2].split()
-        except OSError:
-            continue
-        cpu, memory = sum(map(int, fields[11:15])) / _TICKS, int(fields[21]) * _PAGE >> 20
-        found[int(path.parent.name)] = (int(fields[1]), cpu, memory)
-    return found
-
-
-def _tree(every: dict[int, tuple[int, float, int]], pid: int) -> set[int]:
-    """A process and all below it."""
-    ours, fresh = {pid}, {pid}
-    while fresh:
-        fresh = {one for one, (parent, _, _) in every.items() if parent in fresh}
-        ours |= fresh
-    return ours
+            self.mib = max(self.mib, sum(one.mib for one in tree(self._pid)))

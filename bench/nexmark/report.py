@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench.nexmark.charts import bars, lines
+from bench.pages import put
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Report"]
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 
 
@@ -73,9 +73,7 @@ class Report:
         for name, drawn in self._charts().items():
             (folder / f"{name}.svg").write_text(drawn, encoding="utf-8")
         if folder.resolve() == PAGE.with_suffix("").resolve():
-            before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-            made = "\n".join(self.page())
-            PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+            put(PAGE, "measured", self.page())
 
     def show(self) -> None:
         """In the terminal."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -13,16 +12,16 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.pages import put
+from bench.processes import tree
 from penstock.local.progress import Silent
 from penstock.local.stack import Stack
 from penstock.settings import load
 
 ROOT = Path(__file__).parents[2]
-BEGIN, END = "<!-- soak: begin -->", "<!-- soak: end -->"
 _EVERY_SECONDS = 5.0
 _WARM_MINUTES = 10.0  # heaps have grown to their size by then
 _SUM = "all together"
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def main() -> int:
@@ -99,9 +98,7 @@ def report(
         "|---|---|",
     ]
     lines += [f"| {name} | {count:,} |" for name, count in rows.items()]
-    before, _, rest = docs.read_text(encoding="utf-8").partition(BEGIN)
-    made = "\n".join(lines)
-    docs.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    put(docs, "soak", lines)
 
 
 def _median(seen: list[dict[str, int]], name: str) -> float:
@@ -114,22 +111,11 @@ def _pipeline(folder: Path) -> dict[str, int]:
         pid = int((folder / ".penstock" / "state" / "orders" / "running").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    parents, sizes, java = {}, {}, set()
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            number, text = int(path.name), (path / "stat").read_text(encoding="utf-8")
-            fields = text.rpartition(")")[2].split()
-            parents[number], sizes[number] = int(fields[1]), int(fields[21]) * _PAGE >> 20
-            if "(java)" in text:
-                java.add(number)
-        except OSError:
-            continue
-    ours, fresh = {pid}, {pid}
-    while fresh:
-        fresh = {one for one, parent in parents.items() if parent in fresh}
-        ours |= fresh
-    found = {"pipeline, driver": sizes.get(pid, 0), "pipeline, JVM": sum(sizes[one] for one in ours & java)}
-    return found | {"pipeline, workers": sum(sizes[one] for one in ours - java - {pid} if one in sizes)}
+    ours = tree(pid)
+    driver = sum(one.mib for one in ours if one.pid == pid)
+    java = sum(one.mib for one in ours if one.name == "java")
+    workers = sum(one.mib for one in ours) - driver - java
+    return {"pipeline, driver": driver, "pipeline, JVM": java, "pipeline, workers": workers}
 
 
 if __name__ == "__main__":

@@ -11,12 +11,11 @@ import time
 import uuid
 from pathlib import Path
 
+from bench.pages import put
 from penstock.local.jars import JarStore
 from penstock.local.progress import Silent
 from tests.conftest import Project
 from tests.guarantees.campaign import POINTS, Campaign, Outcome
-
-BEGIN, END = "<!-- chaos: begin -->", "<!-- chaos: end -->"
 
 
 def storm(campaign: Campaign, kills: int) -> None:
@@ -74,9 +73,7 @@ def main() -> None:
     told = table(outcome, seen, campaign.sent)
     print(told, flush=True)
     if given.docs.exists():
-        text = given.docs.read_text(encoding="utf-8")
-        before, _, rest = text.partition(BEGIN)
-        given.docs.write_text(f"{before}{BEGIN}\n{told}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+        put(given.docs, "chaos", [told])
     result = {
         "kills": outcome.kills.total(),
         "missing": sum(outcome.missing.values()),
