@@ -62,6 +62,8 @@ def test_everything_listens_on_loopback_only(platform: Project) -> None:
 
 
 def test_only_what_is_needed_is_started_and_data_survives_down_and_up(project: Project) -> None:
+    # less than what Kafka begins with usually: a heap that was chosen bounds that too
+    (project.folder / "penstock.toml").write_text('[local.heap]\nkafka = "192m"\n', encoding="utf-8")
     stack = project.stack
     stack.up(("registry",), Silent())
     assert set(project.processes()) == {"kafka", "registry"}
