@@ -1,6 +1,6 @@
 """How long the platform takes to start and to answer, and what it weighs when idle.
 
-`make bench` runs it in a folder of its own; the jars must be there already (`penstock jars`).
+It runs in a folder of its own; the jars must be there already (`penstock jars`).
 """
 
 from __future__ import annotations

@@ -28,8 +28,15 @@ class Clock:
 
     def now(self) -> datetime:
         """The shop's time; when it has caught up with ours it goes on with it."""
-        passed = timedelta(seconds=(time.monotonic() - self._began) * SPEED)
-        return min(self._base + passed, datetime.now(UTC))
+        return min(self._ahead(), datetime.now(UTC))
+
+    @property
+    def fast(self) -> bool:
+        """Whether it still has to catch up with ours."""
+        return self._ahead() < datetime.now(UTC)
+
+    def _ahead(self) -> datetime:
+        return self._base + timedelta(seconds=(time.monotonic() - self._began) * SPEED)
 
     def number(self) -> int:
         """The next number: of an order, a payment, an impression, a customer."""

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 
@@ -34,10 +35,11 @@ def main() -> int:
 
     stack = Stack(load(HERE, profile="local"))
     alone = Alone(stack.home.folder / "demo")
+    audits = given.minutes is not None
+    code, result = int(audits), {"audit": "stopped"} if audits else None
     if not alone.wait(asked):
-        return 0
+        return _ended(code, result)
     ours = alone.claims(running=any(one.pids for one in stack.status()))
-    code, result = 0, None
     try:
         if not asked.is_set():
             with working() as progress:
@@ -45,21 +47,28 @@ def main() -> int:
         if not asked.is_set():
             from living import Platform
 
-            result = Platform(stack, asked, chaos=given.chaos).run(given.minutes)
+            audit = Platform(stack, asked, chaos=given.chaos).run(given.minutes)
+            if audit is not None:
+                code, result = int(audit["audit"] != "pass"), audit
     except KeyboardInterrupt:  # while the services were starting
         show("")
     except PenstockError as error:
-        show_error(error)
-        code = error.exit_code
+        if not asked.is_set():  # a Ctrl-C ends also what we have started and wait for
+            show_error(error)
+            code, result = error.exit_code, {"audit": "fail"} if audits else None
     finally:
         if ours:
             with working() as progress:
                 stack.down(progress)
-            show("All services are stopped; the next `make demo` goes on with what is in examples/orders/.penstock.")
+            show(f"All services are stopped; the next start goes on with what is in {stack.home.folder}.")
         alone.release()
+    return _ended(code, result)
+
+
+def _ended(code: int, result: dict[str, Any] | None) -> int:
+    """The last line, if an audit was asked for: without one that passes the code is not 0."""
     if result is not None:
-        show(f"RESULT {json.dumps(result)}")
-        return 0 if result["audit"] == "pass" else 1
+        print(f"RESULT {json.dumps(result)}", flush=True)
     return code
 
 

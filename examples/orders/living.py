@@ -12,6 +12,7 @@ import httpx
 import psycopg
 from audit import Audit
 from keeper import SERVICES, Driver, Keeper
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from shop import Shop
 from view import View
 from watch import Watch
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 EVERY = "5 seconds"
 KILL_SECONDS = 20.0
 AUDIT_SECONDS = 300.0
+_BEING_HEALED = (PenstockError, psycopg.Error, httpx.HTTPError, OSError, NoSuchTableError, NoSuchNamespaceError)
 _NEWEST = """
 SELECT order_id, coalesce(name, 'a customer who is gone'), coalesce(tier, '-'), title, amount, currency
 FROM reports.orders ORDER BY order_id DESC LIMIT 1
@@ -145,7 +147,7 @@ class Platform:
             self._look()
             if not self._watch.caught_up():
                 continue
-            with suppress(PenstockError, psycopg.Error, httpx.HTTPError, OSError):  # something is just being healed
+            with suppress(*_BEING_HEALED):
                 checks = list(Audit(self._settings).checks())
             if checks and all(one.equal for one in checks):
                 break
@@ -167,5 +169,6 @@ class Platform:
     def _title(self) -> str:
         passed = int(time.monotonic() - self._began)
         said = [f"{passed // 60}:{passed % 60:02}", f"in the shop it is {self._shop.clock.now():%Y-%m-%d %H:%M}"]
-        said += ["a minute passes in a second", *([f"{self._kills} kills"] if self._chaos else [])]
-        return f"The orders platform · {' · '.join(said)}\n"
+        said += ["a minute passes in a second"] if self._shop.clock.fast else []
+        said += [f"{self._kills} kills"] if self._chaos else []
+        return f"The orders platform · {' · '.join(said)}"

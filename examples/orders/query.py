@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import duckdb
+from pyiceberg.exceptions import NoSuchNamespaceError
 
 from penstock.connectors.iceberg_writer import open_catalog
 from penstock.settings import load
@@ -14,8 +15,12 @@ def main() -> int:
     """Every table of the namespace `lake` under its own name."""
     asked = sys.argv[1] if len(sys.argv) > 1 else "SHOW TABLES"
     catalog, connection = open_catalog(load().lake), duckdb.connect()
-    for _, name in catalog.list_tables("lake"):
-        connection.register(name, catalog.load_table(f"lake.{name}").scan().to_arrow())
+    try:
+        for _, name in catalog.list_tables("lake"):
+            connection.register(name, catalog.load_table(f"lake.{name}").scan().to_arrow())
+    except NoSuchNamespaceError:
+        print("The lake is empty yet: its first rows come with the first batch of the pipeline.", file=sys.stderr)
+        return 1
     try:
         connection.sql(asked).show()
     except duckdb.Error as error:

@@ -14,6 +14,9 @@ def main() -> int:
     words = {"query": {"simple_query_string": {"query": " ".join(sys.argv[1:]) or "*", "default_operator": "and"}}}
     try:
         answer = httpx.post(f"{load().opensearch.url}/orders/_search", json=words, timeout=30)
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            print("There are no orders yet: they come with the first batch of the pipeline.", file=sys.stderr)
+            return 1
         answer.raise_for_status()
     except httpx.HTTPError as error:
         print(f"OpenSearch does not answer ({error}). Does it run? penstock status", file=sys.stderr)

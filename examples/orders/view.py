@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter, deque
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
@@ -13,20 +14,21 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from watch import Watch
 
     from penstock.local.stack import ServiceStatus
 
+HERE = Path(__file__).parent
 COMMANDS = (
-    ('python query.py "SELECT tier, count(*), sum(amount) FROM orders GROUP BY tier"', "ask Iceberg with DuckDB"),
+    ('python query.py "SELECT tier, sum(amount) FROM orders GROUP BY tier"', "ask Iceberg with DuckDB"),
     ("python search.py violin", "search the orders in OpenSearch"),
     ("penstock topics tail fraud-alerts --from 0", "alerts as they come"),
     ("penstock topics tail orders-dead-letters --from 0", "dead letters, each with its cause"),
     ("kill -9 $(cat .penstock/state/orders/running)", "kill the pipeline and watch it heal"),
 )
-_LINES = 8
+_LINES, _LEAST_LINES = 8, 3  # of what happened
 _WIDE = 100
 _SYSTEMS = {"postgres": "PostgreSQL", "iceberg": "Iceberg", "opensearch": "OpenSearch", "kafka": "Kafka"}
 
@@ -74,17 +76,31 @@ class View:
                     print(f"{one.name}: {one.rows:,} rows, {rows:,} behind ({waits})", flush=True)
 
     def _drawn(self) -> RenderableType:
+        """As much as the screen has lines for: the commands and what happened last are always on it."""
         with self._lock:
             recent = list(self._recent)
-        return Group(
+        title, stages, causes, running = (
             Text(self._title(), style="bold"),
             self._stages(),
             self._causes(),
-            self._systems(),
             self._running(),
-            Text("\n".join(recent) + "\n", style="cyan", no_wrap=True),
-            _commands(),
         )
+        short, commands = self._systems_in_short(), _commands()
+        blank = Text("")
+        layouts: tuple[tuple[RenderableType, ...], ...] = (
+            (title, blank, stages, blank, causes, blank, self._systems(), blank, running, blank, commands),
+            (title, stages, blank, causes, short, running, commands),
+            (title, stages, *map(_one_line, (causes, short, running)), commands),
+        )
+        for above in layouts:
+            room = self._console.height - 1 - sum(map(self._lines, above))
+            if room >= min(_LEAST_LINES, len(recent)):
+                break
+        told = Text("\n".join(recent[-max(1, min(room, _LINES)) :]), style="cyan", no_wrap=True, overflow="ellipsis")
+        return Group(*above[:-1], told, commands)
+
+    def _lines(self, part: RenderableType) -> int:
+        return len(self._console.render_lines(part, pad=False))
 
     def _stages(self) -> Table:
         heads = ("STAGE", "ROWS/S", "BEHIND", "SECONDS", "WATERMARK", "LATE", "DEAD", "STATE", "BATCH")
@@ -116,36 +132,49 @@ class View:
         for one in self._watch.queries.values():
             dead += one.dead
             dead += Counter({f"{one.name}: late": one.late})
-        return Text("\nnot used  " + " · ".join(f"{cause} {count}" for cause, count in sorted(dead.items())))
+        return Text("not used  " + " · ".join(f"{cause} {count}" for cause, count in sorted(dead.items())))
 
     def _systems(self) -> Table:
-        table = _table("\nDERIVED SYSTEM", "\nFRESH AS OF")
+        table = _table("DERIVED SYSTEM", "FRESH AS OF")
+        for system, waits, asked in self._fresh():
+            hops = f" (from the database: p50 {asked[0] / 1000:.1f} s, p99 {asked[1] / 1000:.1f} s)" if asked else ""
+            table.add_row(system, f"{waits} ago{hops}")
+        return table
+
+    def _systems_in_short(self) -> Text:
+        return Text("fresh as of  " + " · ".join(f"{system} {waits} ago" for system, waits, _ in self._fresh()))
+
+    def _fresh(self) -> Iterator[tuple[str, str, list[int] | None]]:
+        """Of each derived system how old it is, and how long changes of a database took to it."""
         for one in self._watch.queries.values():
             _, waits = self._watch.behind(one)
             for sink in one.sinks:
                 system, _, name = sink.partition(":")
-                asked = one.fresh_ms()
-                hops = (
-                    f" (from the database: p50 {asked[0] / 1000:.1f} s, p99 {asked[1] / 1000:.1f} s)" if asked else ""
-                )
-                table.add_row(f"{_SYSTEMS.get(system, system)} {name}", f"{waits} ago{hops}")
-        return table
+                yield f"{_SYSTEMS.get(system, system)} {name}", waits, one.fresh_ms()
 
     def _running(self) -> Text:
-        said = Text("\nservices  ")
+        said = Text("services  ")
         for at, one in enumerate(self._services()):
             said.append(" · " if at else "")
             said.append(f"{one.name} {one.state}", style="green" if one.state == "up" else "red")
             said.append(f" {one.memory_bytes >> 20} MiB" if one.memory_bytes else "")
-        return said.append("\n")
+        return said
 
 
-def _commands() -> Text:
-    said = Text("Look inside, from another terminal: cd examples/orders && . ../../.venv/bin/activate", style="bold")
-    for command, what in COMMANDS:
-        said.append(f"\n{command}", style="green")
-        said.append(f"   # {what}", style="dim")
-    return said
+def _commands() -> Group:
+    lines = (Text.assemble((command, "green"), (f"   # {what}", "dim")) for command, what in COMMANDS)
+    return Group(Text(_begin(), style="bold"), *map(_one_line, lines))
+
+
+def _begin() -> str:
+    """How another terminal gets here, with the environment of this process."""
+    return f"Look inside, from another terminal: cd {HERE} && . {Path(sys.prefix) / 'bin' / 'activate'}"
+
+
+def _one_line(text: Text) -> Text:
+    short = text.copy()
+    short.no_wrap, short.overflow = True, "ellipsis"
+    return short
 
 
 def _table(*heads: str) -> Table:

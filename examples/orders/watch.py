@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, deque
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker import Topics
@@ -56,7 +57,7 @@ class Query:
         self.last = record
         self.rows += record["rows"]
         self.late += record["late"]
-        self._recent.append((time.monotonic(), record["rows"]))
+        self._recent.append((_ended(record), record["rows"]))
         for stage, causes in record["dead"].items():
             for cause, count in causes.items():
                 said = "not decoded" if cause == "dead" else cause
@@ -64,7 +65,7 @@ class Query:
 
     def rate(self) -> float:
         """Rows a second lately."""
-        since = time.monotonic() - _RATE_SECONDS
+        since = time.time() - _RATE_SECONDS
         while self._recent and self._recent[0][0] < since:
             self._recent.popleft()
         return sum(rows for _, rows in self._recent) / _RATE_SECONDS
@@ -127,6 +128,12 @@ class Watch:
 
     def _ends_of(self, topic: str) -> dict[str, int]:
         return {str(part): at for part, at in self._topics.end_offsets(topic, committed=True).items()}
+
+
+def _ended(record: dict[str, Any]) -> float:
+    """When the batch of a record was done."""
+    took: int = record["duration_ms"].get("triggerExecution", 0)
+    return datetime.fromisoformat(record["time"]).timestamp() + took / 1000
 
 
 def _missing(done: Ends, ends: Ends, topics: list[str]) -> int:

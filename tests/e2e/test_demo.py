@@ -66,6 +66,14 @@ def test_ctrl_c_while_the_services_start_leaves_nothing_behind(orders: Project) 
     assert orders.processes() == {}
 
 
+def test_without_an_audit_that_passes_the_code_is_not_0(orders: Project) -> None:
+    demo = Demo(orders, "--minutes", "3")
+    demo.waits_for("starting")
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.end() == 1, demo.said()
+    assert demo.said().splitlines()[-1] == 'RESULT {"audit": "stopped"}'
+
+
 def test_the_demo_can_be_stopped_goes_on_and_every_system_equals_the_source(
     orders: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +95,8 @@ def test_the_demo_can_be_stopped_goes_on_and_every_system_equals_the_source(
     assert "Traceback" not in again.said()
     monkeypatch.syspath_prepend(orders.folder)
     assert _differing_after_damage(orders) == {
-        "PostgreSQL reports.orders": (1, 0),
+        "PostgreSQL reports.orders": (2, 1),
+        "late rows": (0, 1),
         "Kafka order-metrics": (0, 1),
         "Iceberg lake.customers": (1, 0),
         "dead letters": (1, 0),
@@ -104,8 +113,12 @@ def _differing_after_damage(project: Project) -> dict[str, tuple[int, int]]:
         doubled = next(read(settings.kafka, "order-metrics"))
         producer.send("order-metrics", doubled.value, doubled.key)
         producer.send("orders", b"nobody has read this", "1")
+        letters = (one for one in read(settings.kafka, "orders-dead-letters") if one.json()["rule"] == "decode")
+        producer.send("orders-dead-letters", next(letters).json() | {"rule": "late"}, "1")
     with psycopg.connect(settings.postgres.url) as connection:
         connection.execute("DELETE FROM reports.orders WHERE order_id = (SELECT min(order_id) FROM reports.orders)")
+        newest = "order_id = (SELECT max(order_id) FROM reports.orders)"
+        connection.execute(f"UPDATE reports.orders SET tier = 'lead' WHERE {newest}")
         connection.execute("INSERT INTO shop.customers VALUES (0, 'nobody', 'gold', 'Rome')")
     found = {one.system: (one.missing, one.extra) for one in Audit(settings).checks() if not one.equal}
     project.stack.down(Silent())
