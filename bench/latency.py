@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 PER_SECOND = 100
 WARM_SECONDS = 40
+EVERY = {"realtime": "30 seconds", "micro-batch": "0 seconds"}  # several boundaries while it is measured
 SCHEMA = "bidder LONG, price DOUBLE, sent DOUBLE, at TIMESTAMP"
 # A row is of a boundary if it was sent this long before or after the moment in which a batch's end was reported.
 BEFORE, AFTER = 1.5, 1.0
@@ -76,7 +77,7 @@ def measure(context: Context, name: str, latency: str, seconds: int, *, windowed
     for end in ("in", "out"):
         topics.create(f"{name}-{end}", partitions=2)
     plan = compile_pipeline(pipeline(name, latency, windowed=windowed), context)
-    running = start(plan, context)
+    running = start(plan, context, every=EVERY[latency])
     stop = threading.Event()
     sender = threading.Thread(target=send, args=(context, f"{name}-in", stop), daemon=True)
     sender.start()

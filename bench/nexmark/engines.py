@@ -130,5 +130,9 @@ class _Peak:
         self._thread.join()
 
     def _watch(self) -> None:
+        """A process that was not there before may be a fork that still shares its parent's memory: it waits."""
+        known = {self._pid}
         while not self._over.wait(_LOOK_SECONDS):
-            self.mib = max(self.mib, sum(one.mib for one in tree(self._pid)))
+            now = tree(self._pid)
+            self.mib = max(self.mib, sum(one.mib for one in now if one.pid in known))
+            known = {one.pid for one in now}

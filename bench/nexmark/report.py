@@ -66,10 +66,12 @@ class Report:
         self.told.setdefault("slopes", {}).setdefault(one.slope, []).append(told)
 
     def write(self, folder: Path, result: dict[str, float]) -> None:
-        """JSON and charts into a folder; into the docs' own also the tables of the page."""
+        """JSON and charts into a folder, beside what an earlier run has measured there; into the docs' own also the page."""
         folder.mkdir(parents=True, exist_ok=True)
+        kept = folder / "results.json"
         self.told["result"] = result
-        (folder / "results.json").write_text(json.dumps(self.told, indent=1) + "\n", encoding="utf-8")
+        self.told = _beside(json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}, self.told)
+        kept.write_text(json.dumps(self.told, indent=1) + "\n", encoding="utf-8")
         for name, drawn in self._charts().items():
             (folder / f"{name}.svg").write_text(drawn, encoding="utf-8")
         if folder.resolve() == PAGE.with_suffix("").resolve():
@@ -209,6 +211,14 @@ def _counts(by: dict[str, Any], name: str) -> bool:
 
 def _why(by: dict[str, Any], name: str) -> str:
     return "failed" if name in by else "can't"
+
+
+def _beside(earlier: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The parts of both; what was measured now counts."""
+    named = {
+        name: {**earlier.get(name, {}), **now.get(name, {})} for name in ("versions", "result", "throughput", "slopes")
+    }
+    return {**earlier, **now, **{name: value for name, value in named.items() if value}}
 
 
 def _rates(found: dict[str, Any]) -> dict[str, dict[str, float]]:

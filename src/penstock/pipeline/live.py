@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Live"]
 
-_REALTIME_BATCH = "30 seconds"  # its end is a pause; its records and dead letters come then
+_REALTIME_BATCH = "2 minutes"  # at its end rows wait, half a second or so; its records and dead letters come then
 
 
 class Live:
