@@ -66,7 +66,7 @@ class Report:
         self.told.setdefault("slopes", {}).setdefault(one.slope, []).append(told)
 
     def write(self, folder: Path, result: dict[str, float]) -> None:
-        """JSON and charts into a folder, beside what an earlier run has measured there; into the docs' own also the page."""
+        """JSON and charts into a folder, beside what was measured there before; into the docs' own also the page."""
         folder.mkdir(parents=True, exist_ok=True)
         kept = folder / "results.json"
         self.told["result"] = result
