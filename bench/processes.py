@@ -25,7 +25,8 @@ class Process:
 
 def tree(pid: int) -> list[Process]:
     """A process and all below it, as they are now."""
-    every = {one.pid: one for one in map(_read, Path("/proc").glob("[0-9]*/stat")) if one is not None}
+    pids = (int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit())
+    every = {one.pid: one for one in map(_read, pids) if one is not None}
     ours, fresh = {pid}, {pid}
     while fresh:
         fresh = {one.pid for one in every.values() if one.parent in fresh}
@@ -33,15 +34,15 @@ def tree(pid: int) -> list[Process]:
     return [every[one] for one in sorted(ours) if one in every]
 
 
-def _read(stat: Path) -> Process | None:
+def _read(pid: int) -> Process | None:
     """None if it has ended meanwhile."""
     try:
-        head, _, rest = stat.read_text(encoding="utf-8").rpartition(")")
+        head, _, rest = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")
     except OSError:
         return None
     fields = rest.split()
     return Process(
-        pid=int(stat.parent.name),
+        pid=pid,
         parent=int(fields[1]),
         name=head.partition("(")[2],
         cpu_seconds=sum(map(int, fields[11:15])) / _TICKS,
