@@ -157,8 +157,8 @@ class Bench:
             if ours and theirs:
                 self.result[f"realtime_{key}_p99_vs_flink"] = round(ours["p99"] / theirs["p99"], 2)
             if ours and ours["pauses"]:
-                ends = int((self._given.seconds or self._batches("realtime") * BATCH_SECONDS) // BATCH_SECONDS) or 1
-                longest = sorted(ours["pauses"])[-ends:]
+                ends = self._given.seconds / BATCH_SECONDS if self._given.seconds else self._batches("realtime")
+                longest = sorted(ours["pauses"])[-max(1, int(ends)) :]
                 self.result[f"boundary_pause_{kind}_ms"] = round(statistics.median(longest), 1)
         pauses = [value for key, value in self.result.items() if key.startswith("boundary_pause_")]
         self.result["boundary_pause_ms"] = max(pauses, default=0.0)

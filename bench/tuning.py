@@ -37,6 +37,7 @@ TAKEN_BACK: dict[str, dict[str, Any]] = {
     "state in RocksDB, not in the heap": {"spark": {f"{STATE}.providerClass": HDFS}},
     "state saved as changes, not as files": {"spark": {f"{STATE}.rocksdb.changelogCheckpointing.enabled": "false"}},
     "the parallel collector, not G1": {"spark": {"spark.driver.extraJavaOptions": "-XX:+UseG1GC"}},
+    "a young generation of at most 512 MiB": {"spark": {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}},
     "20,000 rows a poll and 16 MiB a fetch, not 500 and 1 MiB": {
         "reading": {"kafka.max.poll.records": "500", "kafka.max.partition.fetch.bytes": str(1 << 20)}
     },

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import statistics
 import tempfile
 import time
 import uuid
@@ -46,11 +45,6 @@ class Latency:
     p99: float
     p999: float
     pauses: tuple[float, ...]
-
-    @property
-    def pause(self) -> float:
-        """The longest wait of a typical pause, 0 if there was none."""
-        return statistics.median(self.pauses) if self.pauses else 0.0
 
 
 def latency(

@@ -214,7 +214,9 @@ def _why(by: dict[str, Any], name: str) -> str:
 
 
 def _beside(earlier: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """The parts of both; what was measured now counts."""
+    """The parts of both, if they are of one machine; what was measured now counts."""
+    if earlier.get("machine") != now["machine"]:
+        return now
     named = {
         name: {**earlier.get(name, {}), **now.get(name, {})} for name in ("versions", "result", "throughput", "slopes")
     }
