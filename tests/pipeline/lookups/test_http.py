@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -17,7 +18,7 @@ from penstock.pipeline.lookups.answer import NOTHING, Answer
 from tests.pipeline.lookups.service import Service, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture
@@ -30,8 +31,13 @@ def service() -> Iterator[Service]:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long it would have been waited before each further try; nobody waits."""
     found: list[float] = []
-    monkeypatch.setattr(time, "sleep", found.append)
+    waits_by(found.append, monkeypatch)
     return found
+
+
+def waits_by(sleep: Callable[[float], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lookup alone waits so: other threads of this process keep the true clock."""
+    monkeypatch.setattr(http, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
 
 
 def asked(service: Service, *keys: str, **how: Any) -> list[Answer]:
@@ -125,7 +131,7 @@ def test_a_service_that_is_killed_and_comes_back_is_found_again(monkeypatch: pyt
         if not back:
             back.append(Service(port))
 
-    monkeypatch.setattr(time, "sleep", comes_back)
+    waits_by(comes_back, monkeypatch)
     assert client.ask([("2",)])["2",].text
     client.close()
     (again,) = back
