@@ -40,6 +40,7 @@ SHORT = ("throughput", "latency", "start")
 SHORT_QUERIES = ("q1", "q5", "q17")
 BESIDE = ("q1", "q5", "q17")  # what Avro and exactly-once are shown with
 BATCH_SECONDS = 120  # of real-time mode
+RATES = (1000, 10_000)  # rows a second
 KINDS = ("stateless", "windowed")
 WAYS = (("penstock", "realtime"), ("penstock", "micro-batch"), ("flink", "flink"))
 
@@ -47,7 +48,7 @@ WAYS = (("penstock", "realtime"), ("penstock", "micro-batch"), ("flink", "flink"
 def main() -> None:
     """Measure, show, end with the result."""
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--rows", type=int, default=1_000_000)
+    words.add_argument("--rows", type=int, help="of the bids, and of the people and auctions together")
     words.add_argument("--turns", type=int, default=3)
     words.add_argument("--queries", nargs="+")
     words.add_argument("--peers", nargs="+", default=list(NAMES))
@@ -57,6 +58,7 @@ def main() -> None:
     words.add_argument("--only", choices=PARTS, nargs="+")
     words.add_argument("--out", type=Path, default=ROOT / ".bench", help="the folder of JSON and charts")
     given = words.parse_args()
+    given.rows = given.rows or (1_000_000 if given.full else 300_000)
     with tempfile.TemporaryDirectory() as place, ExitStack() as held:
         bench = Bench(given, Path(place), held)
         try:
@@ -138,26 +140,32 @@ class Bench:
         full = self._given.full
         for way, engine in self._ways(WAYS if full else (WAYS[0], WAYS[2])):
             with engine:
-                for rate in (1000, 10_000) if full else (1000,):
+                for rate in RATES if full else RATES[:1]:
                     for kind in KINDS:
-                        seconds = self._given.seconds or self._batches(way) * BATCH_SECONDS + 2
+                        seconds = self._given.seconds or self._seconds(way, rate)
                         found = latency(engine, self._settings, kind, rate, seconds, latency=way)
                         self.report.latency(way, kind, rate, found)
                         print(f"{way:11} {kind:9} {rate:6} rows/s: {found}", flush=True)
         self._compare_latencies()
 
-    def _batches(self, way: str) -> int:
-        """How many times two minutes: real-time mode by whole batches, so that its pauses have their usual share."""
-        return 3 if self._given.full and way == "realtime" else 1
+    def _seconds(self, way: str, rate: int) -> float:
+        """How long it is looked at: real-time mode by whole batches, so that its pauses have their usual share."""
+        if way != "realtime":
+            return 60.0 if self._given.full else 30.0
+        return self._boundaries(rate) * BATCH_SECONDS + 2
+
+    def _boundaries(self, rate: int) -> int:
+        """How many ends of batches are looked at: three are the least for the longest wait of a thousand."""
+        return 3 if self._given.full and rate == RATES[0] else 1
 
     def _compare_latencies(self) -> None:
-        of = {(one["way"], one["kind"]): one for one in self.report.told["latency"] if one["rate"] == 1000}
+        of = {(one["way"], one["kind"]): one for one in self.report.told["latency"] if one["rate"] == RATES[0]}
         for kind, key in (("stateless", "stateless"), ("windowed", "window")):
             ours, theirs = of.get(("realtime", kind)), of.get(("flink", kind))
             if ours and theirs:
                 self.result[f"realtime_{key}_p99_vs_flink"] = round(ours["p99"] / theirs["p99"], 2)
             if ours and ours["pauses"]:
-                ends = self._given.seconds / BATCH_SECONDS if self._given.seconds else self._batches("realtime")
+                ends = self._given.seconds / BATCH_SECONDS if self._given.seconds else self._boundaries(RATES[0])
                 longest = sorted(ours["pauses"])[-max(1, int(ends)) :]
                 self.result[f"boundary_pause_{kind}_ms"] = round(statistics.median(longest), 1)
         pauses = [value for key, value in self.result.items() if key.startswith("boundary_pause_")]

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["Step", "slopes"]
 
 
+_LONG = 5_000_000
+
+
 @dataclass(frozen=True)
 class Step:
     """One point of a slope, for one engine."""
@@ -63,7 +66,10 @@ def _points(full: bool) -> Iterator[_Point]:
 def slopes(
     engines: Sequence[Engine], settings: Settings, side: Path, which: Sequence[str], turns: int, *, full: bool
 ) -> Iterator[Step]:
-    """Every point on every engine: once to warm up and compare the answer, then the turns of which the best counts."""
+    """Every point on every engine: once to warm up and compare the answer, then the turns of which the best counts.
+
+    What takes minutes is asked once, by engines that are warm from the points before it.
+    """
     for point in _points(full):
         if point.slope not in which:
             continue
@@ -71,8 +77,9 @@ def slopes(
         filled.fill()
         for engine in engines:
             told = dict(point.told)
-            once(engine, filled, point.query, check=point.rows <= 2_000_000, **told)
-            costs = [once(engine, filled, point.query, **told) for _ in range(turns if point.rows < 5_000_000 else 1)]
+            if short := point.rows < _LONG:
+                once(engine, filled, point.query, check=True, **told)
+            costs = [once(engine, filled, point.query, **told) for _ in range(turns if short else 1)]
             best = min(costs, key=lambda one: one.seconds)
             yield Step(point.slope, point.count, engine.name, best.seconds, best.cpu_seconds, point.rows, best.peak_mib)
         Topics(settings.kafka).delete(filled.topic("bid"))
