@@ -19,6 +19,7 @@ import json
 import statistics
 import tempfile
 from contextlib import ExitStack
+from itertools import product
 from typing import Any
 
 from bench.nexmark.answers import QUERIES
@@ -30,6 +31,7 @@ from bench.nexmark.slopes import slopes
 from bench.nexmark.starting import first_row
 from bench.nexmark.throughput import Filled, in_turns
 from bench.peers.install import NAMES, Installed, installed
+from bench.stolen import Stolen
 from penstock.local.jars import JarStore
 from penstock.local.progress import Silent
 from penstock.local.stack import Stack
@@ -91,6 +93,11 @@ class Bench:
     def do(self, part: str) -> None:
         """Measure one part."""
         print(f"== {part}", flush=True)
+        with Stolen() as stolen:
+            self._do(part)
+        self.report.told.setdefault("stolen", {})[part] = stolen.share
+
+    def _do(self, part: str) -> None:
         {
             "throughput": self._throughput,
             "avro": lambda: self._beside("Avro", "avro", ("penstock", "flink")),
@@ -136,16 +143,16 @@ class Bench:
         return self._filled[form]
 
     def _latencies(self) -> None:
-        """Ours in both modes, and Flink's, at the same load."""
+        """Ours in both modes, and Flink's, at the same load, one right after the other."""
         full = self._given.full
-        for way, engine in self._ways(WAYS if full else (WAYS[0], WAYS[2])):
-            with engine:
-                for rate in RATES if full else RATES[:1]:
-                    for kind in KINDS:
-                        seconds = self._given.seconds or self._seconds(way, rate)
-                        found = latency(engine, self._settings, kind, rate, seconds, latency=way)
-                        self.report.latency(way, kind, rate, found)
-                        print(f"{way:11} {kind:9} {rate:6} rows/s: {found}", flush=True)
+        with ExitStack() as held:
+            ways = self._ways(WAYS if full else (WAYS[0], WAYS[2]))
+            engines = [(way, held.enter_context(engine)) for way, engine in ways]
+            for rate, kind, (way, engine) in product(RATES if full else RATES[:1], KINDS, engines):
+                seconds = self._given.seconds or self._seconds(way, rate)
+                found = latency(engine, self._settings, kind, rate, seconds, latency=way)
+                self.report.latency(way, kind, rate, found)
+                print(f"{way:11} {kind:9} {rate:6} rows/s: {found}", flush=True)
         self._compare_latencies()
 
     def _seconds(self, way: str, rate: int) -> float:
@@ -206,7 +213,7 @@ class Bench:
                     yield way, self._engine(one, *(["--realtime"] if way == "realtime" else []))
 
     def _engine(self, one: Installed, *words: str) -> Engine:
-        return Engine(one, self._settings.kafka.bootstrap, self._folder / f"{one.name}.log", *words)
+        return Engine(one, self._settings.kafka.bootstrap, self._folder / f"{one.name}{''.join(words)}.log", *words)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, TopicPartition
 
+from bench.stolen import Stolen
 from penstock.broker import Producer, Topics
 from penstock.settings import load
 
@@ -45,14 +46,16 @@ class Latency:
     p99: float
     p999: float
     pauses: tuple[float, ...]
+    stolen: float
 
 
 def latency(
     engine: Engine, settings: Settings, kind: str, rate: int, seconds: float, warm: float = 30.0, **more: Any
 ) -> Latency:
     """Let an engine run a live query for some seconds, after some that warm it up."""
-    with running(engine, settings, kind, rate, **more) as sink:
-        return figures(listen(settings, sink, warm, seconds))
+    with running(engine, settings, kind, rate, **more) as sink, Stolen() as stolen:
+        found = listen(settings, sink, warm, seconds)
+    return figures(found, stolen.share)
 
 
 @contextmanager
@@ -116,8 +119,8 @@ def reader(settings: Settings, topic: str) -> Consumer:
     return client
 
 
-def figures(found: list[tuple[float, float]]) -> Latency:
-    """Percentiles, and the longest wait of each pause."""
+def figures(found: list[tuple[float, float]], stolen: float = 0.0) -> Latency:
+    """Percentiles, the longest wait of each pause, the share of the time that the machine did not have."""
     waits = sorted(took for _, took in found)
     pauses: list[tuple[float, float]] = []
     for sent, took in sorted(found):
@@ -128,4 +131,4 @@ def figures(found: list[tuple[float, float]]) -> Latency:
         else:
             pauses.append((sent, took))
     at = {share: round(waits[min(len(waits) - 1, int(len(waits) * share))], 1) for share in (0.5, 0.99, 0.999)}
-    return Latency(len(waits), at[0.5], at[0.99], at[0.999], tuple(round(took, 1) for _, took in pauses))
+    return Latency(len(waits), at[0.5], at[0.99], at[0.999], tuple(round(took, 1) for _, took in pauses), stolen)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Report"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+_NAMED = ("versions", "result", "throughput", "slopes", "stolen")  # parts that have parts
 
 
 Table: TypeAlias = "tuple[str, Sequence[str], list[list[str]]]"  # title, heads, rows
@@ -57,7 +58,8 @@ class Report:
     def latency(self, way: str, kind: str, rate: int, one: Latency) -> None:
         """Of one live query."""
         told = {"way": way, "kind": kind, "rate": rate, "p50": one.p50, "p99": one.p99, "p999": one.p999}
-        self.told.setdefault("latency", []).append({**told, "pauses": list(one.pauses), "rows": one.rows})
+        told |= {"pauses": list(one.pauses), "rows": one.rows, "stolen": one.stolen}
+        self.told.setdefault("latency", []).append(told)
 
     def slope(self, one: Step) -> None:
         """A point of a slope."""
@@ -115,6 +117,9 @@ class Report:
         if starts := self.told.get("first_row_s"):
             rows = [[f"{statistics.median(starts):.1f}", _listed(starts)]]
             yield "From `penstock run` to the first row, s", ("median", "runs"), rows
+        if stolen := self.told.get("stolen"):
+            rows = [[part, f"{share:.0%}"] for part, share in stolen.items()]
+            yield "Time that the host gave to other machines", ("part", "share"), rows
 
     def _rates_table(self, of: str, found: dict[str, Any]) -> Table:
         names = _names(found)
@@ -185,11 +190,12 @@ def _costs_table(of: str, found: dict[str, Any]) -> Table:
 
 
 def _latency_table(found: list[dict[str, Any]]) -> Table:
-    heads = ("query", "rows/s", "engine", "p50", "p99", "p99.9", "pauses at the end of a batch")
+    heads = ("query", "rows/s", "engine", "p50", "p99", "p99.9", "waits above 40", "stolen")
     rows = []
     for one in found:
         cells = (f"{one[at]:g}" for at in ("p50", "p99", "p999"))
-        rows.append([one["kind"], f"{one['rate']:,}", one["way"], *cells, _listed(one["pauses"])])
+        stolen = f"{one['stolen']:.0%}" if "stolen" in one else ""
+        rows.append([one["kind"], f"{one['rate']:,}", one["way"], *cells, _listed(one["pauses"]), stolen])
     return "Latency from Kafka to Kafka, ms", heads, rows
 
 
@@ -217,9 +223,7 @@ def _beside(earlier: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     """The parts of both, if they are of one machine; what was measured now counts."""
     if earlier.get("machine") != now["machine"]:
         return now
-    named = {
-        name: {**earlier.get(name, {}), **now.get(name, {})} for name in ("versions", "result", "throughput", "slopes")
-    }
+    named = {name: {**earlier.get(name, {}), **now.get(name, {})} for name in _NAMED}
     return {**earlier, **now, **{name: value for name, value in named.items() if value}}
 
 

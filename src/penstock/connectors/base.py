@@ -56,12 +56,21 @@ GUARANTEES = ("at-most-once", "at-least-once", "exactly-once")
 
 @dataclass(frozen=True)
 class Context:
-    """Where a connector works: the session, the settings, whether no row may wait for others, a folder of the run."""
+    """Where a connector works: the session, the settings, and what is known of the run.
+
+    `realtime`: no row may wait for others. `state`: a folder of the run. `pace`: how many rows a batch may have, as
+    far as it was measured.
+    """
 
     spark: SparkSession
     settings: Settings
     realtime: bool = False
     state: Path | None = None
+    pace: int | None = None
+
+    def rows_of_batch(self, most: int) -> int:
+        """How many rows a batch may have if nobody says it."""
+        return min(most, self.pace or most)
 
 
 class Connector(ABC):

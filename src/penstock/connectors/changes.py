@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Changes"]
 
+_MOST_ROWS = 500_000  # of a batch
 _NAME = re.compile(r"[^.\s]+\.[^.\s]+\.[^.\s]+")
 
 
@@ -34,14 +35,15 @@ class Changes(TableConnector):
     As a source, one row per change: `op` (insert, update, delete; read for a row of a snapshot), `before` and `after`
     (structs of the table's columns), `key`, `position` in the database's log, `transaction`, `committed_at`,
     `captured_at`. As a table, its current rows, kept fresh while the pipeline runs. `capture` is for one that is
-    declared in Python; others are found in penstock.toml. A table with `history` has every version of its rows that
-    the topic has, with `valid_from` and `valid_to`, for `ps.as_of`.
+    declared in Python; others are found in penstock.toml. `rows_per_batch`, if not given, is at most 500,000, and at a
+    start no more than what the query was seen to do in half a minute. A table with `history` has every version of its
+    rows that the topic has, with `valid_from` and `valid_to`, for `ps.as_of`.
     """
 
     name: str
     capture: Capture | None = None
     start: str = "earliest"
-    rows_per_batch: int = 500_000
+    rows_per_batch: int | None = None
     metadata: str | None = None
     history: bool = False
 
@@ -157,4 +159,5 @@ class Changes(TableConnector):
         capture, table = self.found(context.settings)
         known = known_columns(capture, table, context.settings)
         rows = ChangeRows(self.name, known, careful=capture.declared.schema_changes != "ignore")
-        return Kafka(self.name, rows, start=self.start, rows_per_batch=self.rows_per_batch, metadata=self.metadata)
+        limit = self.rows_per_batch or context.rows_of_batch(_MOST_ROWS)
+        return Kafka(self.name, rows, start=self.start, rows_per_batch=limit, metadata=self.metadata)

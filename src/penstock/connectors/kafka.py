@@ -58,6 +58,7 @@ _EARLIEST = -2  # as Spark's Kafka source writes it
 _LEARN_FROM = 10_000
 
 _JSON = Json()
+_MOST_ROWS = 2_000_000  # of a batch
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,10 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
 
     `start`: "earliest", "latest", a datetime, an offset (of every partition) or offsets by partition `{0: 17, 1: 23}`.
     `metadata` names a column for key, headers, topic, partition, offset and timestamp. `options` go to Spark as they
-    are, over our own: `{"kafka.max.poll.records": "500"}`. As an exactly-once sink, `group` names a consumer group to
-    which the offsets of each batch are committed in the same transaction: its lag then shows in every Kafka tool.
+    are, over our own: `{"kafka.max.poll.records": "500"}`. `rows_per_batch`, if not given, is at most 2,000,000, and at
+    a start no more than what the query was seen to do in half a minute. As an exactly-once sink, `group` names a
+    consumer group to which the offsets of each batch are committed in the same transaction: its lag then shows in
+    every Kafka tool.
     `lanes` lets so many producers of Spark's workers write side by side, each with its share of the keys and a
     transaction of its own: every row exactly once, but after a failure a reader may see part of a batch for a while.
     """
@@ -77,7 +80,7 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
     key: str | None = None
     start: str | int | datetime | Mapping[int, int] = "earliest"
     pattern: bool = False
-    rows_per_batch: int = 2_000_000
+    rows_per_batch: int | None = None
     metadata: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
@@ -124,12 +127,13 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
         if not 1 <= self.lanes <= 64 or (self.lanes > 1 and self.group):
             yield ("lanes must be from 1 to 64, and a group needs one lane.", "Leave lanes out for one.")
         yield from self.format.problems()
-        if self.rows_per_batch < 1:
-            yield ("rows_per_batch must be at least 1.", "Leave it out for the usual 2,000,000.")
+        if self.rows_per_batch is not None and self.rows_per_batch < 1:
+            yield ("rows_per_batch must be at least 1.", "Leave it out: it is measured then.")
 
     def stream(self, context: Context) -> DataFrame:
         """A stream of the topics."""
-        limit = {} if context.realtime else {"maxOffsetsPerTrigger": str(self.rows_per_batch)}
+        rows = self.rows_per_batch or context.rows_of_batch(_MOST_ROWS)
+        limit = {} if context.realtime else {"maxOffsetsPerTrigger": str(rows)}
         topics = {"subscribePattern" if self.pattern else "subscribe": ",".join(self.topics)}
         options = {**self._reading(context), **self._start(context), **limit, **self.options, **topics}
         loaded = context.spark.readStream.format("kafka").options(**options).load()

@@ -15,6 +15,7 @@ from penstock.pipeline.commit import Commit, Terms
 from penstock.pipeline.durations import seconds
 from penstock.pipeline.freshness import freshness_of
 from penstock.pipeline.idle import IdleClock
+from penstock.pipeline.pace import Pace
 from penstock.pipeline.ticks import EXCLUDED, PUSH_DOWN, Ticks
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Live:
         self._sources = [one for one in build.graph.sources if one.name in query.sources]
         self._ticks = Ticks(folder / "ticks", always=always)
         self._idle = IdleClock(self._sources, known)
+        self._pace = Pace(known)
         self.commit = Commit(build, query, folder, counted, terms)
         self._watermark = watermark_of(self._checkpoint)
 
@@ -74,7 +76,8 @@ class Live:
     def start(self, trigger: dict[str, Any]) -> None:
         """Start it from its checkpoint."""
         query, build = self.query, self._build
-        context = replace(build.context, realtime=query.realtime and "availableNow" not in trigger)
+        realtime = query.realtime and "availableNow" not in trigger
+        context = replace(build.context, realtime=realtime, pace=self._pace.rows)
         made = Build(build.graph, context, build.delays)
         rows = made.streams(build.graph.needed(query.root), self._counted, self._ticks)[query.root]
         usual = f"{build.graph.name}/{query.name}"
@@ -112,6 +115,7 @@ class Live:
         record["watermark_before"], self._watermark = self._watermark, record["watermark"]
         self.last = record
         self.commit.behind = progress.behind(record)
+        self._pace.heard(record)
         count = sum(sum(counts.values()) for counts in record["dead"].values())
         self.totals.update(batches=1, rows=record["rows"], dead=count, late=record["late"])
         self._idle.heard(record, self._rows_by_source(record))
