@@ -1,7 +1,8 @@
 """What each of our settings brings: throughput with it over throughput with what Spark and Kafka have of their own.
 
-Beside it the CPU of a row, which says the same on a machine that is busy otherwise, but for what only waits. Two engines of ours take turns, one as we ship it and one with a single setting taken back, at a query without state,
-one with windows and one with state that is updated.
+Beside it the CPU of a row, which says the same on a machine that is busy otherwise, but for what only waits. Two
+engines of ours take turns, one as we ship it and one with a single setting taken back, at a query without state, one
+with windows and one with state that is updated.
 """
 
 from __future__ import annotations
