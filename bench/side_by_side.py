@@ -111,25 +111,28 @@ class Bench:
     def _throughput(self) -> None:
         """All engines at all queries, and the ratios."""
         queries = self._given.queries or (QUERIES if self._given.full else SHORT_QUERIES)
-        self._measured("JSON", "json", queries, [one.name for one in self._peers])
+        of = self._measured("JSON", "json", queries, [one.name for one in self._peers])
         for other in ("spark", "flink"):
-            found = self.report.ratios("JSON", other)
+            found = self.report.ratios(of, other)
             if found:
                 self.result[f"vs_{other}"] = round(statistics.geometric_mean(found.values()), 3)
         if found:
             self.result["worst_vs_flink"] = round(min(found.values()), 3)
-        if beside := self.report.over_python("JSON"):
+        if beside := self.report.over_python(of):
             self.result["worst_vs_python"] = round(min(beside.values()), 2)
 
     def _beside(self, of: str, form: str, names: tuple[str, ...], **more: Any) -> None:
         self._measured(of, form, self._given.queries or BESIDE, names, **more)
 
-    def _measured(self, of: str, form: str, queries: Any, names: Any, **more: Any) -> None:
+    def _measured(self, of: str, form: str, queries: Any, names: Any, **more: Any) -> str:
+        """What it is called in the report."""
         filled = self._rows(form)
+        of = f"{of}, {self._given.rows:,} rows"
         with ExitStack() as held:
             engines = [held.enter_context(self._engine(one)) for one in self._peers if one.name in names]
             self.report.told["versions"] |= {one.name: one.version for one in engines}
             self.report.throughput(of, in_turns(engines, filled, queries, self._given.turns, **more))
+        return of
 
     def _rows(self, form: str) -> Filled:
         """Filled topics."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Report"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
-_NAMED = ("versions", "result", "throughput", "slopes", "stolen")  # parts that have parts
 
 
 Table: TypeAlias = "tuple[str, Sequence[str], list[list[str]]]"  # title, heads, rows
@@ -139,7 +139,9 @@ class Report:
         groups: dict[str, dict[str, float]]
         for of, found in self.told.get("throughput", {}).items():
             groups = {query: {name: rate / 1000 for name, rate in by.items()} for query, by in _rates(found).items()}
-            drawn[f"throughput-{of.replace(' ', '-')}"] = bars(f"Throughput, {of}", "thousand rows a second", groups)
+            drawn[f"throughput-{re.sub('[^a-z0-9]+', '-', of.lower())}"] = bars(
+                f"Throughput, {of}", "thousand rows a second", groups
+            )
         if latencies := self.told.get("latency"):
             for at in ("p50", "p99"):
                 groups = {}
@@ -221,10 +223,13 @@ def _why(by: dict[str, Any], name: str) -> str:
 
 def _beside(earlier: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     """The parts of both, if they are of one machine; what was measured now counts."""
-    if earlier.get("machine") != now["machine"]:
+    return _merged(earlier, now) if earlier.get("machine") == now["machine"] else now
+
+
+def _merged(earlier: Any, now: Any) -> Any:
+    if not (isinstance(earlier, dict) and isinstance(now, dict)):
         return now
-    named = {name: {**earlier.get(name, {}), **now.get(name, {})} for name in _NAMED}
-    return {**earlier, **now, **{name: value for name, value in named.items() if value}}
+    return {**earlier, **{name: _merged(earlier.get(name), value) for name, value in now.items()}}
 
 
 def _rates(found: dict[str, Any]) -> dict[str, dict[str, float]]:
