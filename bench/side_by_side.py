@@ -197,7 +197,7 @@ class Bench:
             given = self._given
             for step in slopes(engines, self._settings, self._side, given.slopes, given.turns, full=given.full):
                 self.report.slope(step)
-                print(f"{step.slope} {step.count:,} {step.engine}: {step.micros:.2f} µs a row", flush=True)
+                print(f"{step.slope} {step.count:,} {step.engine}: {step.micros:.2f} µs of CPU a row", flush=True)
 
     def _starts(self) -> None:
         self._rows("json")

@@ -151,8 +151,8 @@ class Report:
         for slope, steps in self.told.get("slopes", {}).items():
             series: dict[str, list[tuple[float, float]]] = {}
             for one in sorted(steps, key=lambda one: one["count"]):
-                series.setdefault(one["engine"], []).append((one["count"], one["seconds"] / one["rows"] * 1e6))
-            drawn[f"slope-{slope}"] = lines(f"Cost as there are more {slope}", "µs per row", slope, series)
+                series.setdefault(one["engine"], []).append((one["count"], one["cpu_seconds"] / one["rows"] * 1e6))
+            drawn[f"slope-{slope}"] = lines(f"Cost as there are more {slope}", "µs of CPU per row", slope, series)
         return drawn
 
 
