@@ -148,7 +148,7 @@ QUERIES = {
         "bids BIGINT, highest BIGINT, starttime TIMESTAMP(3)",
         """
         SELECT COUNT(*), MAX(price), window_start
-        FROM HOP(TABLE bid, DESCRIPTOR(`dateTime`), INTERVAL '{every}' SECOND(1, 3), INTERVAL '10' SECOND)
+        FROM HOP(TABLE bid, DESCRIPTOR(`dateTime`), INTERVAL '{every}' SECOND(2, 3), INTERVAL '10' SECOND)
         GROUP BY window_start, window_end""",
     ),
 }
