@@ -127,7 +127,8 @@ def test_columns_are_learnt_once_and_then_frozen(context: Context, kafka: Kafka,
     again = copied(ps.Kafka(source), context, name := f"learn-{uuid.uuid4().hex[:6]}")
     assert sorted(row["id"] for row in again) == [1, 2, 3]
     assert "unknown" not in again[0]
-    assert [one.json()["offset"] for one in read(kafka, f"{name}-dead-letters")] == [1, 4]
+    letters = read(kafka, f"{name}-dead-letters")  # of two partitions, in no order
+    assert sorted(one.json()["offset"] for one in letters) == [1, 4]
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
