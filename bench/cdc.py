@@ -24,6 +24,7 @@ import psycopg
 
 import penstock as ps
 from bench.harness import working
+from bench.stolen import Stolen
 from penstock.broker import Topics, read
 from penstock.cdc import Capture, Captures
 from penstock.connectors.iceberg_writer import open_catalog
@@ -159,6 +160,7 @@ def main() -> None:
     with (
         working("cdc", services=("kafka", "postgres", "connect")) as context,
         psycopg.connect(context.settings.postgres.url, autocommit=True) as connection,
+        Stolen() as stolen,
     ):
         p50, p99 = rows_in_time(context, connection, given.updates)
         by_turns, at_once = (snapshot(context, connection, given.rows, at_once=one) for one in (False, True))
@@ -167,6 +169,7 @@ def main() -> None:
         "row_p99_s": round(p99, 2),
         "snapshot_rows_per_s": round(at_once),
         "snapshot_by_turns_rows_per_s": round(by_turns),
+        "stolen": stolen.share,
     }
     print("RESULT", json.dumps(result))
 

@@ -39,9 +39,10 @@ from penstock.settings import load
 
 PARTS = ("throughput", "avro", "exactly-once", "latency", "catch-up", "slopes", "start")
 SHORT = ("throughput", "latency", "start")
+SHORT_PEERS = ("penstock", "spark", "flink")
 SHORT_QUERIES = ("q1", "q5", "q17")
 BESIDE = ("q1", "q5", "q17")  # what Avro and exactly-once are shown with
-BATCH_SECONDS = 120  # of real-time mode
+BATCH_SECONDS = 180  # of real-time mode
 RATES = (1000, 10_000)  # rows a second
 KINDS = ("stateless", "windowed")
 WAYS = (("penstock", "realtime"), ("penstock", "micro-batch"), ("flink", "flink"))
@@ -53,14 +54,16 @@ def main() -> None:
     words.add_argument("--rows", type=int, help="of the bids, and of the people and auctions together")
     words.add_argument("--turns", type=int, default=3)
     words.add_argument("--queries", nargs="+")
-    words.add_argument("--peers", nargs="+", default=list(NAMES))
+    words.add_argument("--peers", nargs="+", choices=NAMES, help="all, or in a short run ours, PySpark and Flink")
     words.add_argument("--seconds", type=float, help="of each latency")
+    words.add_argument("--rates", type=int, nargs="+", help="rows a second of the latencies")
     words.add_argument("--slopes", nargs="+", default=["rows", "keys", "partitions", "windows"])
     words.add_argument("--full", action="store_true", help="all queries and parts; about two hours")
     words.add_argument("--only", choices=PARTS, nargs="+")
     words.add_argument("--out", type=Path, default=ROOT / ".bench", help="the folder of JSON and charts")
     given = words.parse_args()
     given.rows = given.rows or (1_000_000 if given.full else 300_000)
+    given.peers = given.peers or (NAMES if given.full else SHORT_PEERS)
     with tempfile.TemporaryDirectory() as place, ExitStack() as held:
         bench = Bench(given, Path(place), held)
         try:
@@ -148,10 +151,11 @@ class Bench:
     def _latencies(self) -> None:
         """Ours in both modes, and Flink's, at the same load, one right after the other."""
         full = self._given.full
+        rates = self._given.rates or (RATES if full else RATES[:1])
         with ExitStack() as held:
             ways = self._ways(WAYS if full else (WAYS[0], WAYS[2]))
             engines = [(way, held.enter_context(engine)) for way, engine in ways]
-            for rate, kind, (way, engine) in product(RATES if full else RATES[:1], KINDS, engines):
+            for rate, kind, (way, engine) in product(rates, KINDS, engines):
                 seconds = self._given.seconds or self._seconds(way, rate)
                 found = latency(engine, self._settings, kind, rate, seconds, latency=way)
                 self.report.latency(way, kind, rate, found)

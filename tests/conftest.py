@@ -69,6 +69,13 @@ class Project:
         return processes.find(self.home)
 
 
+def own_ports(*names: str) -> str:
+    """Ports for penstock.toml that the other side, or a second test run, can't take from a service that is killed."""
+    side = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = random.randrange(20_000, 22_000, 10) + 2_000 * (side % 5)
+    return "\n".join(["[local.ports]", *(f"{name} = {first + number}" for number, name in enumerate(names)), ""])
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
     """A project of one test; whatever it started is gone after the test."""
@@ -81,12 +88,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """All services, running for the whole test run."""
     made = Project(tmp_path_factory.mktemp("platform"))
-    names = ("kafka", "kafka-controller", "postgres", "registry", "connect")
-    # Of our own, so that the other side, or a second test run, can't take one that is killed.
-    side = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    first = random.randrange(20_000, 22_000, 10) + 2_000 * (side % 5)
-    ports = [f"{name} = {first + number}" for number, name in enumerate(names)]
-    (made.folder / "penstock.toml").write_text("\n".join(["[local.ports]", *ports]), encoding="utf-8")
+    ports = own_ports("kafka", "kafka-controller", "postgres", "registry", "connect")
+    (made.folder / "penstock.toml").write_text(ports, encoding="utf-8")
     made.stack.up((), Silent())
     yield made
     made.stack.down(Silent(), remove_data=True)

@@ -84,6 +84,7 @@ class Kafka:
     options: Options = field(default_factory=dict)
     python_options: Options = field(default_factory=dict)
     java_options: Options = field(default_factory=dict)
+    cluster: str | None = None  # the id of the one that is meant; another is refused
 
 
 @dataclass(frozen=True)
@@ -266,8 +267,9 @@ def _local_addresses(project: Path) -> dict[str, dict[str, Any]]:
     state = local_state(project)
     ports = {**USUAL_PORTS, **state.get("ports", {})}
     brokers = [ports[name] for name in KAFKA_NODES[: state.get("brokers", 1)] if name in ports]
+    cluster = {"cluster": state["cluster"]} if "cluster" in state else {}
     return {
-        "kafka": {"bootstrap": ",".join(f"127.0.0.1:{port}" for port in brokers)},
+        "kafka": {"bootstrap": ",".join(f"127.0.0.1:{port}" for port in brokers), **cluster},
         "registry": {"url": f"http://127.0.0.1:{ports['registry']}/apis/ccompat/v7"},
         "connect": {"url": f"http://127.0.0.1:{ports['connect']}"},
         "postgres": {"host": "127.0.0.1", "port": ports["postgres"]},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.broker import Producer, Topics, read
 from penstock.local.progress import Silent
 from penstock.pipeline.state import PipelineState
-from tests.conftest import Project, wait_until
+from tests.conftest import Project, own_ports, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +25,8 @@ copy.sink("given", ps.Kafka("copied", key="n"))
 
 
 def test_a_pipeline_outlives_its_broker(project: Project, tmp_path: Path) -> None:
+    ports = own_ports("kafka", "kafka-controller")
+    (project.folder / "penstock.toml").write_text(ports, encoding="utf-8")
     project.stack.up(("kafka",), Silent())
     kafka = project.settings.kafka
     for name in ("given", "copied"):

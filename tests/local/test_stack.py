@@ -12,7 +12,7 @@ import psycopg
 
 from penstock.broker import Producer, Topics, read
 from penstock.local.progress import Silent
-from tests.conftest import Project, wait_until
+from tests.conftest import Project, own_ports, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,12 +63,14 @@ def test_everything_listens_on_loopback_only(platform: Project) -> None:
 
 def test_only_what_is_needed_is_started_and_data_survives_down_and_up(project: Project) -> None:
     # less than what Kafka begins with usually: a heap that was chosen bounds that too
-    (project.folder / "penstock.toml").write_text('[local.heap]\nkafka = "192m"\n', encoding="utf-8")
+    heap = '[local.heap]\nkafka = "192m"\n'
+    ports = own_ports("kafka", "kafka-controller", "registry")
+    (project.folder / "penstock.toml").write_text(heap + ports, encoding="utf-8")
     stack = project.stack
     stack.up(("registry",), Silent())
     assert set(project.processes()) == {"kafka", "registry"}
-    ports = project.home / "state.json"
-    remembered = json.loads(ports.read_text())["ports"]
+    state = project.home / "state.json"
+    remembered = json.loads(state.read_text())["ports"]
     Topics(project.settings.kafka).create("kept")
     with Producer(project.settings.kafka) as producer:
         producer.send("kept", {"n": 1}, "key")
@@ -76,16 +78,20 @@ def test_only_what_is_needed_is_started_and_data_survives_down_and_up(project: P
     call(f"{project.settings.registry.url}/subjects/kept-value/versions", schema, "POST")
     assert stack.down(Silent()) == ["kafka", "registry"]
     assert project.processes() == {}
+    (project.folder / "penstock.toml").write_text(heap, encoding="utf-8")
     project.stack.up(("registry",), Silent())
-    assert json.loads(ports.read_text())["ports"] == remembered
+    assert json.loads(state.read_text())["ports"] == remembered
     assert [record.json() for record in read(project.settings.kafka, "kept")] == [{"n": 1}]
     assert call(f"{project.settings.registry.url}/subjects") == ["kept-value"]
     project.stack.down(Silent(), remove_data=True)
     assert not (project.home / "data").exists()
-    assert not ports.exists()
+    assert not state.exists()
 
 
 def test_three_brokers_replicate_and_survive_the_loss_of_any_one(project: Project) -> None:
+    brokers = ("kafka", "kafka-2", "kafka-3")
+    ports = own_ports(*brokers, *(f"{name}-controller" for name in brokers))
+    (project.folder / "penstock.toml").write_text(ports, encoding="utf-8")
     project.stack.up(("kafka",), Silent(), brokers=3)
     kafka = project.settings.kafka
     assert len(kafka.bootstrap.split(",")) == 3
@@ -94,7 +100,7 @@ def test_three_brokers_replicate_and_survive_the_loss_of_any_one(project: Projec
     made = topics.describe("replicated")
     assert made.replication == 3
     sent = 0
-    for victim in ("kafka", "kafka-2", "kafka-3"):
+    for victim in brokers:
         process = project.processes()[victim]
         process.signal(9)
         assert process.wait(20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import penstock as ps
 from penstock.broker import Producer, Topics, read
-from penstock.errors import DeclarationError, StateError, TransientError
+from penstock.errors import DeclarationError, SetupError, StateError, TransientError
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import Running, start
 from penstock.pipeline.state import PipelineState
@@ -288,3 +289,15 @@ def test_a_topic_that_is_not_there_is_a_sentence(context: Context, kafka: Kafka,
         running.wait(60)
     running.stop()
     assert Topics(kafka).names()
+
+
+def test_another_projects_kafka_is_not_read(context: Context, kafka: Kafka, topic: Callable[..., str]) -> None:
+    source = topic("orders")
+    with Producer(kafka) as producer:
+        producer.send(source, order(1))
+    pipeline = ps.Pipeline(f"down-{uuid.uuid4().hex[:6]}")
+    pipeline.source("orders", ps.Kafka(source, format=ps.Json(SCHEMA)))
+    pipeline.sink("orders", ps.Memory("orders"))
+    down = replace(context, settings=replace(context.settings, kafka=replace(kafka, cluster="mine")))
+    with pytest.raises(SetupError, match="another cluster"):
+        run(pipeline, down)

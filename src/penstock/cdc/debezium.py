@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.broker.connection import java_options
+from penstock.cdc.places import place_reference
 from penstock.cdc.secrets import password_reference
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ _VALUES = {
     "tombstones.on.delete": "true",
 }
 
-# A snapshot is one transaction after the other, each of what a poll gives: few and large ones are quick.
+# A snapshot is one transaction after the other, each of what a poll gives: few and large ones are quick, still larger
+# ones only fill the worker's memory.
 _MUCH = {
-    "max.batch.size": "8192",
-    "max.queue.size": "16384",
-    "snapshot.fetch.size": "8000",
+    "max.batch.size": "4096",
+    "max.queue.size": "8192",
+    "snapshot.fetch.size": "4000",
     "producer.override.batch.size": str(512 << 10),
     "producer.override.linger.ms": "5",
     "producer.override.compression.type": "lz4",
@@ -59,7 +61,7 @@ def connector_config(capture: Capture, settings: Settings) -> dict[str, str]:
         "value.converter": _JSON,
         "value.converter.schemas.enable": "false",
         "database.hostname": where.host,
-        "database.port": str(where.port),
+        "database.port": _port(capture, where, settings),
         "database.user": where.user,
         "topic.prefix": capture.name,
         "table.include.list": ",".join(re.escape(table) for table in capture.declared.tables),
@@ -86,6 +88,14 @@ def connector_config(capture: Capture, settings: Settings) -> dict[str, str]:
 def worker_secret(key: str) -> str:
     """The variable in which a worker of ours finds a secret of its Kafka clients."""
     return f"PENSTOCK_CONNECT_{key}".upper().replace(".", "_")
+
+
+def _port(capture: Capture, where: Database, settings: Settings) -> str:
+    """The port, or where the worker finds it: that of the local PostgreSQL may be another after the next start."""
+    declared = capture.declared
+    if where.kind == "postgres" and declared.host is None and declared.port is None:
+        return place_reference("postgres", where.port, settings)
+    return str(where.port)
 
 
 def _postgres(capture: Capture, where: Database) -> dict[str, str]:
@@ -128,7 +138,7 @@ def _mysql(capture: Capture, settings: Settings) -> dict[str, str]:
         "include.schema.changes": "false",
         "connect.keep.alive.interval.ms": "5000",
         f"{history}.kafka.topic": f"{capture.name}-schema-history",
-        f"{history}.kafka.bootstrap.servers": settings.kafka.bootstrap,
+        f"{history}.kafka.bootstrap.servers": place_reference("kafka", settings.kafka.bootstrap, settings),
         f"{history}.store.only.captured.tables.ddl": "true",
         **clients,
     }

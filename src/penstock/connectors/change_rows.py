@@ -88,19 +88,20 @@ class ChangeRows(PlainFormat):
         if self.careful:
             shapes = F.array(*(F.array(*map(F.lit, shape)) for shape in self.known.shapes))
             changed = names.isNotNull() & ~F.array_contains(shapes, names)
-            changed = changed if self.known.tolerant else changed | wrong
+            stops = changed if self.known.tolerant else changed | wrong
         else:
             columns = F.array(*(F.lit(one.name) for one in self.known.columns))
-            changed = F.size(F.array_except(names, columns)) > 0
+            stops = F.size(F.array_except(names, columns)) > 0
         told = (F.lit(f"{COLUMNS_CHANGED}{self.table} "), F.coalesce(F.to_json(names), F.lit("[]")))
         op = F.col(f"{_PARSED}.op")
-        return (
+        bad = (
             F.when(op == "t", F.raise_error(F.lit(f"{TRUNCATED}{self.table}")).cast("string"))
-            .when(changed, F.raise_error(F.concat(*told)).cast("string"))
+            .when(stops, F.raise_error(F.concat(*told)).cast("string"))
             .when(F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | op.isNull(), "not a change")
-            .when(wrong, F.lit("not a row of the table's columns"))
-            .when(F.col(f"{ORIGIN}.key").isNull(), F.lit("no key"))
         )
+        if self.known.tolerant or not self.careful:  # else it has stopped the query; Spark would look twice
+            bad = bad.when(wrong, F.lit("not a row of the table's columns"))
+        return bad.when(F.col(f"{ORIGIN}.key").isNull(), F.lit("no key"))
 
     def _row(self, told: Column, *, keys: bool = False) -> Column:
         """The struct with each column as what it is; null of what is not of its type."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from penstock.broker.connection import java_options
 from penstock.cdc.debezium import worker_secret
+from penstock.cdc.places import note_place
 from penstock.cdc.secrets import secrets_folder
 from penstock.local.jars import locked
 from penstock.local.logging import console_logging
@@ -50,13 +51,15 @@ class ConnectService(Service):
         """A distributed worker; secrets reach it through its environment, never through the file."""
         config, folder = site.home.config("connect"), site.home.data("connect")
         folder.mkdir(parents=True, exist_ok=True)
+        note_place("kafka", site.kafka.bootstrap, site.settings)
         security, secrets = java_options(site.kafka)
         variables = {key: worker_secret(key) for key in secrets}
         security |= {key: f"${{env:{variable}}}" for key, variable in variables.items()}
         worker = config / "worker.properties"
         properties(worker, self._settings(site, _plugins(site, folder / "plugins")) | _for_all_clients(security))
         log4j = console_logging(config / "log4j2.properties", _QUIET)
-        start = site.java(java, "connect", "512m", f"-Dlog4j2.configurationFile={log4j}", collector="Parallel")
+        flags = (f"-Dlog4j2.configurationFile={log4j}", _YOUNG)
+        start = site.java(java, "connect", "512m", *flags, collector="Parallel")
         words = (*start, "-cp", site.jars.class_path("connect"), _MAIN, str(worker))
         environment = {variables[key]: value for key, value in secrets.items()}
         return [Command("connect", words, folder, environment)]
@@ -93,6 +96,8 @@ class ConnectService(Service):
         }
 
 
+# Records live as long as their transaction: a smaller part would copy them again and again in a snapshot.
+_YOUNG = "-XX:NewRatio=1"
 _MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 
 

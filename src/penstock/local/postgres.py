@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.cdc.places import note_place
 from penstock.errors import SetupError
 from penstock.local.account import Account, unprivileged_account
 from penstock.local.processes import Command, working_in
@@ -56,6 +57,7 @@ class PostgresService(Service):
         """Make the cluster and our database on the first start."""
         account = unprivileged_account()
         binaries = account.readable(installed_binaries(), site.jars.folder) / "bin"
+        note_place("postgres", site.ports["postgres"], site.settings)
         folder = account.data(site.home, "postgres")
         cluster = folder / "cluster"
         if not (cluster / "PG_VERSION").exists():

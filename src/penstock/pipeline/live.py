@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Live"]
 
-_REALTIME_BATCH = "2 minutes"  # at its end rows wait, half a second or so; its records and dead letters come then
+_REALTIME_BATCH = "3 minutes"  # at its end rows wait, up to a second; its records and dead letters come then
 
 
 class Live:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.base import MessageSink
-from penstock.errors import CommitUnknownError, DeclarationError, PenstockError, TransientError
+from penstock.errors import CommitUnknownError, PenstockError, TransientError
 from penstock.pipeline import progress
 from penstock.pipeline.build import Build
 from penstock.pipeline.captured import Captured
@@ -24,6 +24,7 @@ from penstock.pipeline.failure import FAILURE, explained
 from penstock.pipeline.learn import learn_delays
 from penstock.pipeline.live import Live
 from penstock.pipeline.new_schemas import NewSchemas
+from penstock.pipeline.refusals import refuse_another_kafka, refuse_clock
 from penstock.pipeline.slots import refuse_without_slots
 from penstock.pipeline.state import PipelineState
 
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 
     from penstock.connectors.base import Context
     from penstock.pipeline.learn import Learnt
-    from penstock.pipeline.plan import Graph, Plan, Query
+    from penstock.pipeline.plan import Plan, Query
 
-__all__ = ["Running", "refuse_clock", "start"]
+__all__ = ["Running", "start"]
 
 _TRIES = 5
 _STOP_SECONDS = 60.0
@@ -117,6 +118,7 @@ class Running:
         """Take the pipeline for this process and start its queries."""
         self._held.enter_context(self.state.held())
         try:
+            refuse_another_kafka(self.plan.graph, self.context)
             refuse_without_slots(self.plan, self.context)
             for query in self.plan.queries:
                 if not all(sink.connector.lasting for sink in query.sinks):
@@ -364,18 +366,6 @@ def start(
         refuse_clock(plan.graph, "A run until it has caught up")
     trigger: dict[str, Any] = {"availableNow": True} if until_caught_up else {"processingTime": every or "0 seconds"}
     return Running(plan, context, trigger, keep_state=keep_state, adopt=adopt).begin()
-
-
-def refuse_clock(graph: Graph, what: str) -> None:
-    """Refuse a process that goes by the clock where the end is when nothing is left to do: it never comes."""
-    for flow in graph.flows:
-        if flow.process is not None and flow.process.clock == "processing":
-            raise DeclarationError(
-                f"{what} would never end: {flow.name!r} goes by the clock, not by the time of its rows.",
-                code="clock-endless",
-                place=str(flow.place),
-                remedy="Run it until you stop it; test it with penstock.testing.ProcessTrial.",
-            )
 
 
 def _listener(running: Running) -> Any:

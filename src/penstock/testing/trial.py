@@ -15,8 +15,9 @@ from penstock.local.progress import Silent
 from penstock.pipeline.compile import compile_graph, declared
 from penstock.pipeline.dead_letters import DeadLetters
 from penstock.pipeline.declare import LATE
+from penstock.pipeline.refusals import refuse_clock
 from penstock.pipeline.replay import SAID
-from penstock.pipeline.run import Running, refuse_clock
+from penstock.pipeline.run import Running
 from penstock.pipeline.session import open_session
 from penstock.settings import find_project, load
 from penstock.testing.connectors import GivenRows, KeptRows, given_rows, plain
