@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import json
 import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
 import weakref
@@ -14,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, PartitionMetadata, TopicMetadata
 
 from penstock.broker import Consumer, Producer, Topics, read
-from penstock.errors import DeclarationError, TransientError
+from penstock.errors import DeclarationError, SetupError, TransientError
 from penstock.local.progress import Silent
 from penstock.settings import Kafka
 
@@ -132,6 +134,22 @@ def test_every_change_is_seen_when_the_call_returns(kafka: Kafka) -> None:
         assert name not in topics.names()
 
 
+@pytest.mark.parametrize("question", ["describe", "end_offsets", "largest"])
+def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again(
+    kafka: Kafka, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"late-{uuid.uuid4().hex[:8]}"
+    topics, other = Topics(kafka), Topics(kafka)
+    told = TopicMetadata()  # what a quicker broker of a cluster would have said
+    told.partitions = {0: PartitionMetadata()}
+    monkeypatch.setattr(topics, "_known", lambda _: told)
+    makes = threading.Timer(1.0, other.create, (name,))
+    makes.start()
+    assert getattr(topics, question)(name)
+    makes.join()
+    other.delete(name)
+
+
 def test_the_list_is_sorted_and_leaves_out_what_is_kafkas_own(kafka: Kafka, topic: Callable[..., str]) -> None:
     name = topic("listed")
     fill(kafka, name, 1)
@@ -237,6 +255,31 @@ def test_an_option_that_the_client_does_not_know_is_named(kafka: Kafka) -> None:
     with pytest.raises(DeclarationError) as told:
         Topics(replace(kafka, python_options={"no.such.option": "1"}))
     assert_sentence(told.value, "no.such.option", "penstock.toml")
+
+
+def test_another_cluster_than_the_one_that_is_meant_is_refused(kafka: Kafka) -> None:
+    assert kafka.cluster is not None
+    Topics(kafka).names()
+    Topics(replace(kafka, cluster=None)).names()
+    with pytest.raises(SetupError) as told:
+        Topics(replace(kafka, cluster="mine")).create("refused")
+    assert_sentence(told.value, f"is another cluster ({kafka.cluster})", "(mine)", "penstock up kafka")
+    assert "refused" not in Topics(kafka).names()
+
+
+@pytest.mark.parametrize("words", [("list",), ("delete", "TOPIC", "--yes"), ("produce", "TOPIC"), ("tail", "TOPIC")])
+def test_a_project_that_is_down_leaves_the_topics_of_another_alone(
+    kafka: Kafka, topic: Callable[..., str], project: Project, words: tuple[str, ...]
+) -> None:
+    name = topic("theirs")
+    fill(kafka, name, 1)
+    project.home.mkdir()
+    state = {"ports": {"kafka": int(kafka.bootstrap.rpartition(":")[2])}, "brokers": 1, "cluster": "mine"}
+    (project.home / "state.json").write_text(json.dumps(state), encoding="utf-8")
+    done = project.run("topics", *(name if one == "TOPIC" else one for one in words), text="written\n")
+    assert done.returncode == 1
+    assert "is another cluster" in done.stderr
+    assert [record.value for record in read(kafka, name)] == [b"0"]
 
 
 def test_a_failed_call_leaves_no_ring_of_references_behind(kafka: Kafka, topic: Callable[..., str]) -> None:

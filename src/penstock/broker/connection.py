@@ -157,7 +157,7 @@ _ANSWERS: tuple[tuple[tuple[str, ...], type[PenstockError], str, str, str], ...]
         "Raise the topic's limit (`penstock topics alter TOPIC --config max.message.bytes=…`) or send less.",
     ),
     (
-        ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"),
+        ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "_NOENT"),  # the last: no leader of it
         DeclarationError,
         "topic-unknown",
         "There is no such topic or partition ({doing}).",

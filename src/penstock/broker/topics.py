@@ -6,7 +6,7 @@ import difflib
 import time
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -19,10 +19,11 @@ from confluent_kafka.admin import (
     NewTopic,
     OffsetSpec,
     ResourceType,
+    TopicDescription,
 )
 
 from penstock.broker.connection import client_options, connect, kafka_error
-from penstock.errors import DeclarationError, TransientError
+from penstock.errors import DeclarationError, PenstockError, SetupError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,6 +36,7 @@ __all__ = ["Partition", "Topic", "Topics", "broker_count"]
 _SECONDS = 15.0
 _FINAL = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL", "_ALL_BROKERS_DOWN", "_RESOLVE")
 _HEARSAY_SECONDS = 2.0  # among several brokers the one asked may not have heard of a new topic yet
+_PASSING = ("kafka-busy", "topic-unknown")  # asked only about topics that the cluster has named before
 _Answer = TypeVar("_Answer")
 
 
@@ -146,7 +148,7 @@ class Topics:
     def describe(self, name: str) -> Topic:
         """A topic with its partitions and settings."""
         self._known(name)
-        found = self._result(self._admin.describe_topics(TopicCollection([name]))[name], f"describing {name}")
+        found = self._patiently(lambda: self._described(name))
         first = self._offsets(name, len(found.partitions), OffsetSpec.earliest())
         end = self._offsets(name, len(found.partitions), OffsetSpec.latest())
         partitions = tuple(
@@ -197,13 +199,26 @@ class Topics:
         self._heard.clear()  # of an outage that is over
         while True:
             try:
-                return self._admin.list_topics(timeout=2.0)
+                found = self._admin.list_topics(timeout=2.0)
             except KafkaException as raised:
                 self._admin.poll(0)
                 told = {error.name(): error for error in (*self._heard, raised.args[0])}
                 final = next((told[name] for name in _FINAL if name in told), None)
                 if final or time.monotonic() > deadline:
                     raise kafka_error(final or raised.args[0], self.kafka, doing) from raised
+            else:
+                self._refuse_another(found)
+                return found
+
+    def _refuse_another(self, found: ClusterMetadata) -> None:
+        """Raise if the cluster is not the one that is meant: a port of ours may be another project's by now."""
+        meant, there = self.kafka.cluster, cast("str | None", found.cluster_id)  # its own hint knows None only
+        if meant and there and meant != there:
+            raise SetupError(
+                f"Kafka at {self.kafka.bootstrap} is another cluster ({there}) than the one that is meant ({meant}).",
+                code="kafka-another",
+                remedy="Start this project's own: penstock up kafka. Or correct bootstrap or cluster in penstock.toml.",
+            )
 
     def _known(self, name: str) -> Any:
         deadline = time.monotonic() + _HEARSAY_SECONDS
@@ -245,18 +260,25 @@ class Topics:
         return {place.partition: self._result(answers.pop(place), doing).offset for place in wanted}
 
     def _patiently(self, step: Callable[[], _Answer]) -> _Answer:
-        """Ask again while a leader or coordinator is being elected: just made, or a broker went away."""
+        """Ask again while a leader is being elected, or the broker asked has not heard of a topic that others know."""
         deadline = time.monotonic() + _SECONDS
         while True:
             try:
                 return step()
-            except TransientError as error:
-                if error.code != "kafka-busy" or time.monotonic() > deadline:
+            except PenstockError as error:
+                if error.code not in _PASSING or time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
 
+    def _described(self, name: str) -> TopicDescription:
+        asked = self._admin.describe_topics(TopicCollection([name]))
+        found: TopicDescription = self._result(asked[name], f"describing {name}")
+        return found
+
     def _configs(self, name: str) -> dict[str, Any]:
-        resource = ConfigResource(ResourceType.TOPIC, name)
+        return self._patiently(lambda: self._configured(ConfigResource(ResourceType.TOPIC, name), name))
+
+    def _configured(self, resource: ConfigResource, name: str) -> dict[str, Any]:
         found: dict[str, Any] = self._result(self._admin.describe_configs([resource])[resource], f"describing {name}")
         return found
 
