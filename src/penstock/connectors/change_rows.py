@@ -21,16 +21,18 @@ COLUMNS_CHANGED = "the columns of a captured table changed: "
 TRUNCATED = "a captured table was emptied: "
 _CORRUPT = "__corrupt"
 _PARSED = "__parsed"
+_KEY = "__key"
 # The text is parsed once: a row as a map tells the names of its columns too, and a variant what it was written as.
 _ROW = "MAP<STRING, VARIANT>"
 _ENVELOPE = f"""
 op STRING, before {_ROW}, after {_ROW}, ts_us BIGINT, {_CORRUPT} STRING,
-source STRUCT<lsn: BIGINT, txId: STRING, gtid: STRING, file: STRING, pos: BIGINT, ts_us: BIGINT>
+source STRUCT<lsn: BIGINT, txId: BIGINT, gtid: STRING, file: STRING, pos: BIGINT, ts_us: BIGINT>
 """
 _OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 _DONE = {"c": "insert", "u": "update", "d": "delete", "r": "read"}
 _NO_TEXT = ("BOOLEAN", "SMALLINT", "INT", "BIGINT")
 _FRACTIONS = ("FLOAT", "DOUBLE")
+_AS_TEXT = ("DECIMAL", "TIMESTAMP")
 _FILE_SHIFT = 1 << 32  # a binlog file's number stands above a place in it
 
 
@@ -52,7 +54,7 @@ class ChangeRows(PlainFormat):
         read = raw.filter(F.col("value").isNotNull())  # a key's end mark for compaction says nothing new
         read = read.withColumn(_PARSED, F.from_json(F.col("value").cast("string"), _ENVELOPE, _OPTIONS))
         read = read.withColumns({f"__{side}": self._row(F.col(f"{_PARSED}.{side}")) for side in ("before", "after")})
-        key = F.from_json(F.col(f"{ORIGIN}.key").cast("string"), _ROW)
+        read = read.withColumn(_KEY, F.from_json(F.col(f"{ORIGIN}.key").cast("string"), _ROW))
         source = f"{_PARSED}.source"
         file = F.regexp_extract(F.col(f"{source}.file"), r"(\d+)$", 1).try_cast("bigint")
         position = F.coalesce(F.col(f"{source}.lsn"), file * _FILE_SHIFT + F.col(f"{source}.pos"))
@@ -64,9 +66,9 @@ class ChangeRows(PlainFormat):
             F.element_at(done, F.col(f"{_PARSED}.op")).alias("op"),
             F.col("__before").alias("before"),
             F.col("__after").alias("after"),
-            self._row(key, keys=True).alias("key"),
+            self._row(F.col(_KEY), keys=True).alias("key"),
             position.alias("position"),
-            F.coalesce(F.col(f"{source}.gtid"), F.col(f"{source}.txId")).alias("transaction"),
+            F.coalesce(F.col(f"{source}.gtid"), F.col(f"{source}.txId").cast("string")).alias("transaction"),
             F.timestamp_micros(F.col(f"{source}.ts_us")).alias("committed_at"),
             F.timestamp_micros(F.col(f"{_PARSED}.ts_us")).alias("captured_at"),
             self._bad().alias(BAD),
@@ -116,6 +118,8 @@ def _value(told: Column, column: TableColumn) -> Column:
 
     if column.kind == "BINARY":
         return F.try_to_binary(F.try_variant_get(told, "$", "STRING"), F.lit("base64"))
+    if column.raw_kind.startswith(_AS_TEXT):  # Spark's own way from a variant plans a cast for each value
+        return F.try_variant_get(told, "$", "STRING").try_cast(column.raw_kind)
     raw = F.try_variant_get(told, "$", column.raw_kind)
     if column.written == "days":
         return F.date_from_unix_date(raw)
@@ -130,10 +134,10 @@ def _is_wrong(told: Column, value: Column, column: TableColumn) -> Column:
     """Whether there is something that is not of the column's type; a text is no number, also if it looks like one."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    wrong = value.isNull()
+    wrong = value.isNull()  # looked at first: most values are there, and then nothing else is
     if column.raw_kind in _NO_TEXT:
         wrong = wrong | (F.schema_of_variant(told) == "STRING")
     elif column.raw_kind in _FRACTIONS:
         text = F.try_variant_get(told, "$", "STRING")
         wrong = wrong | (F.schema_of_variant(told) == "STRING") & ~text.isin("NaN", "Infinity", "-Infinity")
-    return told.isNotNull() & ~F.is_variant_null(told) & wrong
+    return wrong & told.isNotNull() & ~F.is_variant_null(told)

@@ -46,8 +46,17 @@ class Site:
     def java(self, java: Java, service: str, heap: str, *flags: str, collector: str = "Serial") -> list[str]:
         """The start of a Java command with the heap that fits; `local.heap.<service>` wins."""
         chosen = self.settings.local.heap.get(service, heap)
-        common = (f"-XX:+Use{collector}GC", "-XX:-UsePerfData", "-Djava.awt.headless=true")
+        common = (f"-XX:+Use{collector}GC", "-XX:-UsePerfData", "-Djava.awt.headless=true", *_ONLY_THE_HOT)
         return [str(java.path), f"-Xmx{chosen}", *common, f"-Djava.io.tmpdir={self.home.temporary}", *flags]
+
+
+# Beside pipelines on a few cores Java's second compiler is dear: it waits four times as long as it would.
+_ONLY_THE_HOT = (
+    "-XX:Tier4InvocationThreshold=20000",
+    "-XX:Tier4MinInvocationThreshold=2400",
+    "-XX:Tier4CompileThreshold=60000",
+    "-XX:Tier4BackEdgeThreshold=160000",
+)
 
 
 class Service(ABC):
