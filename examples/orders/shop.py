@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 TOPICS = ("orders", "payments", "impressions", "clicks")
 ORDERS, IMPRESSIONS = 25, 40  # a second
 CUSTOMERS, PRODUCTS = 200, 50
+REGULARS = 20  # the first of them order most, and stay: else a third of the orders could be nobody's for a while
 _TABLES = """
 CREATE SCHEMA IF NOT EXISTS shop;
 CREATE SCHEMA IF NOT EXISTS reports;
@@ -161,17 +162,17 @@ class Shop:
 
     def _change(self, connection: psycopg.Connection[Any]) -> None:
         chance, customer = self._random, self._random.choice(self._customers)
-        done = chance.random()
+        done, leaving = chance.random(), self._customers[REGULARS:]
         if done < 0.5:
             row = (chance.choice(_TIERS), customer)
             connection.execute("UPDATE shop.customers SET tier = %s WHERE customer_id = %s", row)
         elif done < 0.7:
             product = chance.choice(list(self._prices))
             connection.execute("UPDATE shop.products SET price = price * 1.01 WHERE product_id = %s", (product,))
-        elif done < 0.85:
+        elif done < 0.85 or not leaving:
             self._welcome(connection, self.clock.number())
         else:
-            connection.execute("DELETE FROM shop.customers WHERE customer_id = %s", (customer,))
+            connection.execute("DELETE FROM shop.customers WHERE customer_id = %s", (chance.choice(leaving),))
 
     def _welcome(self, connection: psycopg.Connection[Any], number: int) -> None:
         name, tier, city = (self._random.choice(each) for each in (_NAMES, _TIERS, _CITIES))
