@@ -71,7 +71,7 @@ def connector_config(capture: Capture, settings: Settings) -> dict[str, str]:
         "read.only": "true",  # snapshots on demand write nothing into the database
         "topic.creation.default.partitions": "1",
         "topic.creation.default.replication.factor": "-1",
-        "poll.interval.ms": "50",
+        "poll.interval.ms": "100",  # each poll ends in a look at the offsets in Kafka, also an empty one
         **_MUCH,
         # A task that fails in a transaction waits for its end before it says so; each holds a poll's records only.
         "producer.override.transaction.timeout.ms": "15000",
