@@ -54,6 +54,8 @@ _WRITING = {
     "kafka.acks": "all",
     "kafka.max.request.size": str(64 << 20),
 }
+# A row is a batch of its own: its compressor would be made for it alone, half of all garbage.
+_AT_ONCE = {"kafka.linger.ms": "0", "kafka.compression.type": "none"}
 _EARLIEST = -2  # as Spark's Kafka source writes it
 _LEARN_FROM = 10_000
 
@@ -235,7 +237,7 @@ class Kafka(TableConnector, TransactionalSink, BestEffortSink, MessageSink, Topi
 
     def write(self, rows: DataFrame, context: Context) -> DataStreamWriter:
         """Spark's own writer."""
-        at_once = {"kafka.linger.ms": "0"} if context.realtime else {}
+        at_once = _AT_ONCE if context.realtime else {}
         options = {**writing_options(context), **at_once, **self.options, "topic": self.sole_topic}
         return self.encoded(rows, context).writeStream.format("kafka").options(**options)
 
