@@ -60,7 +60,10 @@ def latency(
 
 @contextmanager
 def running(engine: Engine, settings: Settings, kind: str, rate: int, **more: Any) -> Iterator[str]:
-    """A live query, and rows that come at a steady pace; the topic of its answers."""
+    """A live query, and rows that come at a steady pace; the topic of its answers.
+
+    The topics stay: a producer that lives through the run would look for them again and again.
+    """
     name = f"live-{kind}-{uuid.uuid4().hex[:8]}"
     for end in ("in", "out"):
         Topics(settings.kafka).create(f"{name}-{end}", partitions=PARTITIONS)
@@ -77,8 +80,6 @@ def running(engine: Engine, settings: Settings, kind: str, rate: int, **more: An
             over.set()
             sender.join()
             engine.say({"stop": True})
-    for end in ("in", "out"):
-        Topics(settings.kafka).delete(f"{name}-{end}")
 
 
 def send(project: Path, topic: str, rate: int, over: Event) -> None:
