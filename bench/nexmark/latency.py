@@ -62,7 +62,7 @@ def latency(
 def running(engine: Engine, settings: Settings, kind: str, rate: int, **more: Any) -> Iterator[str]:
     """A live query, and rows that come at a steady pace; the topic of its answers.
 
-    The topics stay: a producer that lives through the run would look for them again and again.
+    The topics stay: with those of an earlier query gone, rows of the next in the same session wait 200 ms now and then.
     """
     name = f"live-{kind}-{uuid.uuid4().hex[:8]}"
     for end in ("in", "out"):
