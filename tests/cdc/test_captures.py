@@ -8,8 +8,10 @@ import threading
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from penstock.cdc import Capture, Captures
@@ -17,10 +19,12 @@ from penstock.cdc.capture import capture as declare
 from penstock.cdc.connect import Connect, first_sentence
 from penstock.cdc.debezium import connector_config
 from penstock.errors import DeclarationError, PenstockError, SetupError, StateError, TransientError
+from penstock.local import postgres
+from penstock.local.progress import Silent
 from penstock.settings import Connect as ConnectSettings
 from penstock.settings import Secret
 from tests.cdc.conftest import Shop
-from tests.conftest import wait_until
+from tests.conftest import own_ports, wait_until
 
 if TYPE_CHECKING:
     from tests.conftest import Project
@@ -193,6 +197,55 @@ def test_a_wrong_database_is_one_sentence(
         assert left_over(shop) == []
     finally:
         shop.close()
+
+
+def test_a_server_that_can_not_be_captured_is_one_sentence(
+    platform: Project, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(postgres._SETTINGS, "wal_level", "replica")
+    monkeypatch.setenv("WRONG_PASSWORD", "canary-7d2q")
+    (project.folder / "penstock.toml").write_text(own_ports("postgres"), encoding="utf-8")
+    project.stack.up(("postgres",), Silent())
+    where = project.settings.postgres
+    shop = Shop(platform)
+    try:
+        there = {"host": where.host, "port": where.port, "database": where.database, "user": where.user}
+        wrong = Capture(shop.name, replace(shop.capture.declared, **there))  # type: ignore[arg-type]
+        with Captures(shop.settings) as captures:
+            with pytest.raises(SetupError, match=r"wal_level=replica.*ALTER SYSTEM SET wal_level"):
+                captures.create(wrong)
+            ask_for_passwords(where.url)
+            wrong = replace(wrong, declared=replace(wrong.declared, password=Secret(env="WRONG_PASSWORD")))
+            with pytest.raises(
+                SetupError, match=r"does not let user penstock in.*Correct user and password"
+            ) as refused:
+                captures.create(wrong)
+            assert "canary" not in str(refused.value)
+        with closing(Connect(shop.settings.connect)) as connect:
+            assert connect.config(shop.name) is None
+        assert not (platform.home / "secrets" / f"{shop.name}.properties").exists()
+    finally:
+        shop.close()
+
+
+def ask_for_passwords(url: str) -> None:
+    """From now on the server takes nobody in without the right one."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute("SHOW hba_file").fetchone()
+        assert row is not None
+        rules = Path(row[0])
+        rules.write_text(rules.read_text(encoding="utf-8").replace("trust", "scram-sha-256"), encoding="utf-8")
+        connection.execute("ALTER ROLE penstock PASSWORD 'right'")
+        connection.execute("SELECT pg_reload_conf()")
+
+    def refused() -> bool:
+        try:
+            psycopg.connect(url).close()
+        except psycopg.OperationalError:
+            return True
+        return False
+
+    wait_until(refused, 10, "passwords are asked for")
 
 
 def test_tables_that_are_not_there_or_have_no_key(shop: Shop, captures: Captures) -> None:
