@@ -41,9 +41,7 @@ TAKEN_BACK: dict[str, dict[str, Any]] = {
     "state saved as changes, not as files": {"spark": {f"{STATE}.rocksdb.changelogCheckpointing.enabled": "false"}},
     "the parallel collector, not G1": {"spark": {"spark.driver.extraJavaOptions": f"-XX:+UseG1GC {HUGE}"}},
     "a young generation of at most 512 MiB": {"spark": {"spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {HUGE}"}},
-    "20,000 rows a poll and 16 MiB a fetch, not 500 and 1 MiB": {
-        "reading": {"kafka.max.poll.records": "500", "kafka.max.partition.fetch.bytes": str(1 << 20)}
-    },
+    "4,000 rows a poll, not 500": {"reading": {"kafka.max.poll.records": "500"}},
     "fetches that do not wait for more": {"reading": {"kafka.fetch.max.wait.ms": "500"}},
     "512 KiB, 20 ms and LZ4 for what goes out": {
         "writing": {"kafka.linger.ms": "5", "kafka.batch.size": "16384", "kafka.compression.type": "none"}

@@ -41,8 +41,7 @@ __all__ = ["Kafka", "reading_options", "writing_options"]
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _READING = {
     "kafka.isolation.level": "read_committed",
-    "kafka.max.poll.records": "20000",
-    "kafka.max.partition.fetch.bytes": str(16 << 20),
+    "kafka.max.poll.records": "4000",  # with 500 each poll costs, with 20,000 its rows outlive a collection
     "failOnDataLoss": "true",
 }
 # All that a batch reads is there already: a fetch that waits for more holds up what Spark asks next by half a second.
