@@ -24,7 +24,7 @@ from typing import Any
 
 from bench.nexmark.answers import QUERIES
 from bench.nexmark.engines import Engine
-from bench.nexmark.latency import latency
+from bench.nexmark.latency import Turn, figures, latency
 from bench.nexmark.outage import catch_up
 from bench.nexmark.report import Report
 from bench.nexmark.slopes import slopes
@@ -42,7 +42,8 @@ SHORT = ("throughput", "latency", "start")
 SHORT_PEERS = ("penstock", "spark", "flink")
 SHORT_QUERIES = ("q1", "q5", "q17")
 BESIDE = ("q1", "q5", "q17")  # what Avro and exactly-once are shown with
-BATCH_SECONDS = 180  # of real-time mode
+BATCH_SECONDS = 180  # of real-time mode, its own
+SHORT_BATCH_SECONDS = 90
 RATES = (1000, 10_000)  # rows a second
 KINDS = ("stateless", "windowed")
 WAYS = (("penstock", "realtime"), ("penstock", "micro-batch"), ("flink", "flink"))
@@ -55,7 +56,6 @@ def main() -> None:
     words.add_argument("--turns", type=int, default=3)
     words.add_argument("--queries", nargs="+")
     words.add_argument("--peers", nargs="+", choices=NAMES, help="all, or in a short run ours, PySpark and Flink")
-    words.add_argument("--seconds", type=float, help="of each latency")
     words.add_argument("--rates", type=int, nargs="+", help="rows a second of the latencies")
     words.add_argument("--slopes", nargs="+", default=["rows", "keys", "partitions", "windows"])
     words.add_argument("--full", action="store_true", help="all queries and parts; about two hours")
@@ -155,22 +155,35 @@ class Bench:
         with ExitStack() as held:
             ways = self._ways(WAYS if full else (WAYS[0], WAYS[2]))
             engines = [(way, held.enter_context(engine)) for way, engine in ways]
-            for rate, kind, (way, engine) in product(rates, KINDS, engines):
-                seconds = self._given.seconds or self._seconds(way, rate)
-                found = latency(engine, self._settings, kind, rate, seconds, latency=way)
-                self.report.latency(way, kind, rate, found)
-                print(f"{way:11} {kind:9} {rate:6} rows/s: {found}", flush=True)
+            for rate in rates:
+                self._latency(rate, engines)
         self._compare_latencies()
 
-    def _seconds(self, way: str, rate: int) -> float:
-        """How long it is looked at: real-time mode by whole batches, so that its pauses have their usual share."""
-        if way != "realtime":
-            return 60.0 if self._given.full else 30.0
-        return self._boundaries(rate) * BATCH_SECONDS + 2
+    def _latency(self, rate: int, engines: list[tuple[str, Engine]]) -> None:
+        """The engines take turns."""
+        found: dict[tuple[str, str], list[Turn]] = {}
+        for _, kind, (way, engine) in product(range(self._repeats(rate)), KINDS, engines):
+            more: dict[str, Any] = {"every": f"{self._batch} seconds"} if way == "realtime" else {}
+            turn = latency(engine, self._settings, kind, rate, self._seconds(way), latency=way, **more)
+            found.setdefault((way, kind), []).append(turn)
+            print(f"{way:11} {kind:9} {rate:6} rows/s: {figures([turn])}", flush=True)
+        for (way, kind), turns in found.items():
+            self.report.latency(way, kind, rate, figures(turns))
 
-    def _boundaries(self, rate: int) -> int:
-        """How many ends of batches are looked at: three are the least for the longest wait of a thousand."""
-        return 3 if self._given.full and rate == RATES[0] else 1
+    @property
+    def _batch(self) -> int:
+        """Seconds of a batch of real-time mode: in a short run half of its own, so that it ends within the look."""
+        return BATCH_SECONDS if self._given.full else SHORT_BATCH_SECONDS
+
+    def _seconds(self, way: str) -> float:
+        """How long it is looked at: real-time mode for a whole batch, so that its pause has the usual share or more."""
+        if way == "realtime":
+            return self._batch + 2.0
+        return 60.0 if self._given.full else 30.0
+
+    def _repeats(self, rate: int) -> int:
+        """How often, and so how many ends of batches: three are the least for the longest wait of a thousand."""
+        return int(self._given.turns) if self._given.full and rate == RATES[0] else 1
 
     def _compare_latencies(self) -> None:
         of = {(one["way"], one["kind"]): one for one in self.report.told["latency"] if one["rate"] == RATES[0]}
@@ -179,8 +192,7 @@ class Bench:
             if ours and theirs:
                 self.result[f"realtime_{key}_p99_vs_flink"] = round(ours["p99"] / theirs["p99"], 2)
             if ours and ours["pauses"]:
-                ends = self._given.seconds / BATCH_SECONDS if self._given.seconds else self._boundaries(RATES[0])
-                longest = sorted(ours["pauses"])[-max(1, int(ends)) :]
+                longest = sorted(ours["pauses"])[-self._repeats(RATES[0]) :]
                 self.result[f"boundary_pause_{kind}_ms"] = round(statistics.median(longest), 1)
         pauses = [value for key, value in self.result.items() if key.startswith("boundary_pause_")]
         self.result["boundary_pause_ms"] = max(pauses, default=0.0)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import statistics
 import tempfile
 import time
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, TopicPartition
@@ -22,14 +24,14 @@ from penstock.broker import Producer, Topics
 from penstock.settings import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from multiprocessing.synchronize import Event
     from pathlib import Path
 
     from bench.nexmark.engines import Engine
     from penstock.settings import Settings
 
-__all__ = ["Latency", "latency", "reader", "running"]
+__all__ = ["Latency", "Turn", "figures", "latency", "reader", "running"]
 
 PARTITIONS = 2
 BIDDERS = 1000
@@ -38,8 +40,16 @@ _APART_SECONDS = 5.0  # two pauses are further apart than this
 
 
 @dataclass(frozen=True)
+class Turn:
+    """When each row was sent, in seconds, how long it took, in milliseconds; the share of the time that was stolen."""
+
+    waits: list[tuple[float, float]]
+    stolen: float
+
+
+@dataclass(frozen=True)
 class Latency:
-    """Milliseconds."""
+    """Milliseconds: medians of the turns, but the longest wait of a thousand is that of all rows together."""
 
     rows: int
     p50: float
@@ -51,11 +61,11 @@ class Latency:
 
 def latency(
     engine: Engine, settings: Settings, kind: str, rate: int, seconds: float, warm: float = 30.0, **more: Any
-) -> Latency:
+) -> Turn:
     """Let an engine run a live query for some seconds, after some that warm it up."""
     with running(engine, settings, kind, rate, **more) as sink, Stolen() as stolen:
         found = listen(settings, sink, warm, seconds)
-    return figures(found, stolen.share)
+    return Turn(found, stolen.share)
 
 
 @contextmanager
@@ -120,9 +130,22 @@ def reader(settings: Settings, topic: str) -> Consumer:
     return client
 
 
-def figures(found: list[tuple[float, float]], stolen: float = 0.0) -> Latency:
+def figures(turns: Sequence[Turn]) -> Latency:
     """Percentiles, the longest wait of each pause, the share of the time that the machine did not have."""
-    waits = sorted(took for _, took in found)
+    every = [sorted(took for _, took in turn.waits) for turn in turns]
+    p50, p99 = (statistics.median(_at(share, waits) for waits in every) for share in (0.5, 0.99))
+    together = sorted(chain.from_iterable(every))
+    pauses = tuple(round(took, 1) for turn in turns for took in _pauses(turn.waits))
+    stolen = round(statistics.mean(turn.stolen for turn in turns), 3)
+    return Latency(len(together), round(p50, 1), round(p99, 1), round(_at(0.999, together), 1), pauses, stolen)
+
+
+def _at(share: float, waits: list[float]) -> float:
+    return waits[min(len(waits) - 1, int(len(waits) * share))]
+
+
+def _pauses(found: list[tuple[float, float]]) -> list[float]:
+    """The longest wait of each."""
     pauses: list[tuple[float, float]] = []
     for sent, took in sorted(found):
         if took < _PAUSE_MS:
@@ -131,5 +154,4 @@ def figures(found: list[tuple[float, float]], stolen: float = 0.0) -> Latency:
             pauses[-1] = (sent, max(took, pauses[-1][1]))
         else:
             pauses.append((sent, took))
-    at = {share: round(waits[min(len(waits) - 1, int(len(waits) * share))], 1) for share in (0.5, 0.99, 0.999)}
-    return Latency(len(waits), at[0.5], at[0.99], at[0.999], tuple(round(took, 1) for _, took in pauses), stolen)
+    return [took for _, took in pauses]

@@ -71,14 +71,14 @@ class Peer:
         pipeline.source("bid", source, time=ps.EventTime("dateTime", delay="4 seconds"))
         flow = pipeline.flow(name="out", emit="changes")(LIVE[request["live"]])
         pipeline.sink(flow, ps.Kafka(request["sink"]), guarantee="at-least-once", latency=request["latency"])
-        return self._started(pipeline, request, until_caught_up=False).stop
+        return self._started(pipeline, request, every=request.get("every")).stop
 
-    def _started(self, pipeline: ps.Pipeline, request: dict[str, Any], *, until_caught_up: bool) -> Running:
+    def _started(self, pipeline: ps.Pipeline, request: dict[str, Any], **more: Any) -> Running:
         self._try(pipeline)
         registry = replace(self._settings.registry, url=request["registry"] or self._settings.registry.url)
         settings = replace(self._settings, project=Path(request["folder"]), registry=registry)
         context = Context(self._spark, settings)
-        return start(compile_pipeline(pipeline, context), context, until_caught_up=until_caught_up)
+        return start(compile_pipeline(pipeline, context), context, **more)
 
     def _try(self, pipeline: ps.Pipeline) -> None:
         """Options of Kafka's clients that this process tries."""
