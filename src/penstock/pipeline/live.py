@@ -100,6 +100,10 @@ class Live:
         finally:
             conf.set(EXCLUDED, before or "")
 
+    def publish(self, record: dict[str, Any]) -> None:
+        """Publish the dead and late rows of a batch that has ended."""
+        self.letters.publish(with_logs(record, self._checkpoint))
+
     def take(self, told: dict[str, Any]) -> dict[str, Any] | None:
         """Make a record of what Spark tells of a batch; None if it was no batch."""
         record = progress.record_of(told)

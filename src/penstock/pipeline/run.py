@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import queue
 import threading
 import time
 import uuid
@@ -17,13 +16,14 @@ from penstock.errors import CommitUnknownError, PenstockError, TransientError
 from penstock.pipeline import progress
 from penstock.pipeline.build import Build
 from penstock.pipeline.captured import Captured
-from penstock.pipeline.checkpoint import committed_without_record, with_logs
+from penstock.pipeline.checkpoint import committed_without_record
 from penstock.pipeline.commit import Terms
 from penstock.pipeline.dead_letters import DeadLetters
 from penstock.pipeline.failure import FAILURE, explained
 from penstock.pipeline.learn import learn_delays
 from penstock.pipeline.live import Live
 from penstock.pipeline.new_schemas import NewSchemas
+from penstock.pipeline.publisher import Publisher
 from penstock.pipeline.refusals import refuse_another_kafka, refuse_clock
 from penstock.pipeline.slots import refuse_without_slots
 from penstock.pipeline.state import PipelineState
@@ -74,11 +74,9 @@ class Running:
         self._run = uuid.uuid4().hex[:15]
         self._live: dict[str, Live] = {}
         self._by_id: dict[str, str] = {}
-        self._todo: queue.Queue[tuple[str, dict[str, Any]] | None] = queue.Queue()
-        self._publisher = threading.Thread(target=self._publish, name="dead-letters", daemon=True)
-        self._clock = threading.Thread(target=self._move_time, name="idle-clock", daemon=True)
         self._over = threading.Event()
-        self._failed: PenstockError | None = None
+        self._publisher = Publisher(self._over)
+        self._clock = threading.Thread(target=self._move_time, name="idle-clock", daemon=True)
         self._held = ExitStack()
         self._listener: Any = None
         self._begun = threading.Event()
@@ -184,13 +182,14 @@ class Running:
         for live in self._live.values():
             live.stream.stop()
             live.commit.close()
+        self._publisher.abandon()
         self._live.clear()
         self._by_id.clear()
         self.close()
 
     def settle(self) -> None:
         """Wait until the dead rows heard of so far are published."""
-        self._todo.join()
+        self._publisher.settle()
 
     def close(self) -> None:
         """Finish what is left once all queries have ended."""
@@ -200,12 +199,10 @@ class Running:
             self._await_records()
             self.context.spark.streams.removeListener(self._listener)
             self._listener = None
-        if self._publisher.is_alive():
-            self._todo.put(None)
-            self._publisher.join()
+        self._publisher.close()
         self._held.close()
-        if self._failed is not None:
-            raise self._failed
+        if self._publisher.failed is not None:
+            raise self._publisher.failed
 
     def heard(self, told: dict[str, Any]) -> None:
         """Take what Spark tells of a batch; what it tells during our start waits."""
@@ -219,7 +216,7 @@ class Running:
             return
         progress.append(self.state.query(name) / "progress.jsonl", record)
         if live.query.streamed and (record["dead"] or record["late"]):  # others publish theirs within the batch
-            self._todo.put((name, record))
+            self._publisher.add(live, record)
 
     def _begin_another(self) -> None:
         """Start the next query; if something that it needs is away, the others go on and it is tried again."""
@@ -266,7 +263,7 @@ class Running:
         live.letters = terms.letters(live.stream.id)
         self._live[query.name] = live
         for record in left if query.streamed else ():
-            self._todo.put((query.name, record))
+            self._publisher.add(live, record)
 
     def _left_over(self, query: Query, known: list[dict[str, Any]], stages: set[str]) -> list[dict[str, Any]]:
         """Batches of earlier runs whose dead rows may not be published yet."""
@@ -279,8 +276,8 @@ class Running:
 
     def _mend(self) -> None:
         """Start a failed query again from its checkpoint, later each time; what can't be mended is raised."""
-        if self._failed is not None:
-            raise self._failed
+        if self._publisher.failed is not None:
+            raise self._publisher.failed
         for live in list(self._live.values()):
             if live.stream.isActive or (error := live.stream.exception()) is None:
                 continue
@@ -320,31 +317,6 @@ class Running:
                 if heard or not last["durationMs"].get("addBatch"):
                     break
                 time.sleep(0.05)
-
-    def _publish(self) -> None:
-        while (item := self._todo.get()) is not None:
-            name, record = item
-            live = self._live.get(name)
-            try:
-                # After a failure no later batch may move the mark past the one that failed: the next start does them.
-                if live is not None and self._failed is None:
-                    self._publish_patiently(live, with_logs(record, self.state.checkpoint(name)))
-            except PenstockError as error:
-                self._failed = error
-            finally:
-                self._todo.task_done()
-
-    def _publish_patiently(self, live: Live, record: dict[str, Any]) -> None:
-        for tries in range(_TRIES + 1):
-            try:
-                live.letters.publish(record)
-                return
-            except Exception as error:
-                told = error if isinstance(error, PenstockError) else explained(error, live.query)
-                if tries == _TRIES or not isinstance(told, TransientError | CommitUnknownError):
-                    raise told from error
-                live.letters.close()
-                self._over.wait(min(2.0**tries, 30.0))
 
     def _move_time(self) -> None:
         while not self._over.wait(_LOOK_SECONDS):
