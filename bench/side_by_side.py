@@ -43,7 +43,7 @@ SHORT_PEERS = ("penstock", "spark", "flink")
 SHORT_QUERIES = ("q1", "q5", "q17")
 BESIDE = ("q1", "q5", "q17")  # what Avro and exactly-once are shown with
 BATCH_SECONDS = 180  # of real-time mode, its own
-SHORT_BATCH_SECONDS = 90
+SHORT_BATCH_SECONDS = 75
 RATES = (1000, 10_000)  # rows a second
 KINDS = ("stateless", "windowed")
 WAYS = (("penstock", "realtime"), ("penstock", "micro-batch"), ("flink", "flink"))
@@ -164,7 +164,8 @@ class Bench:
         found: dict[tuple[str, str], list[Turn]] = {}
         for _, kind, (way, engine) in product(range(self._repeats(rate)), KINDS, engines):
             more: dict[str, Any] = {"every": f"{self._batch} seconds"} if way == "realtime" else {}
-            turn = latency(engine, self._settings, kind, rate, self._seconds(way), latency=way, **more)
+            warm = 30.0 if self._given.full else 20.0
+            turn = latency(engine, self._settings, kind, rate, self._seconds(way), warm, latency=way, **more)
             found.setdefault((way, kind), []).append(turn)
             print(f"{way:11} {kind:9} {rate:6} rows/s: {figures([turn])}", flush=True)
         for (way, kind), turns in found.items():
@@ -172,14 +173,14 @@ class Bench:
 
     @property
     def _batch(self) -> int:
-        """Seconds of a batch of real-time mode: in a short run half of its own, so that it ends within the look."""
+        """Seconds of a batch of real-time mode: shorter in a short run, so that its end is seen."""
         return BATCH_SECONDS if self._given.full else SHORT_BATCH_SECONDS
 
     def _seconds(self, way: str) -> float:
         """How long it is looked at: real-time mode for a whole batch, so that its pause has the usual share or more."""
         if way == "realtime":
             return self._batch + 2.0
-        return 60.0 if self._given.full else 30.0
+        return 60.0 if self._given.full else 20.0
 
     def _repeats(self, rate: int) -> int:
         """How often, and so how many ends of batches: three are the least for the longest wait of a thousand."""

@@ -59,9 +59,7 @@ class Latency:
     stolen: float
 
 
-def latency(
-    engine: Engine, settings: Settings, kind: str, rate: int, seconds: float, warm: float = 30.0, **more: Any
-) -> Turn:
+def latency(engine: Engine, settings: Settings, kind: str, rate: int, seconds: float, warm: float, **more: Any) -> Turn:
     """Let an engine run a live query for some seconds, after some that warm it up."""
     with running(engine, settings, kind, rate, **more) as sink, Stolen() as stolen:
         found = listen(settings, sink, warm, seconds)
