@@ -37,7 +37,7 @@ soak: setup ## the orders platform for half an hour: its memory must be flat, it
 	@$(BIN)/penstock jars
 	@$(BIN)/python -m tests.e2e.soak $(ARGS)
 
-bench: setup ## three of Nexmark's queries, latency and first row beside PySpark and Flink, about 14 minutes
+bench: setup ## three of Nexmark's queries, latency and first row beside PySpark and Flink, about 12 minutes
 	@$(BIN)/penstock jars
 	@$(BIN)/python bench/side_by_side.py $(ARGS)
 
