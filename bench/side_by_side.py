@@ -16,6 +16,7 @@ sys.path.insert(1, str(EXAMPLES))
 
 import argparse
 import json
+import signal
 import statistics
 import tempfile
 from contextlib import ExitStack
@@ -64,6 +65,7 @@ def main() -> None:
     given = words.parse_args()
     given.rows = given.rows or (1_000_000 if given.full else 300_000)
     given.peers = given.peers or (NAMES if given.full else SHORT_PEERS)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that its services and engines end with it
     with tempfile.TemporaryDirectory() as place, ExitStack() as held:
         bench = Bench(given, Path(place), held)
         try:

@@ -1,7 +1,8 @@
 """How long a row takes from Kafka to Kafka while rows come at a steady pace.
 
-A row carries the microsecond at which it was sent; whoever reads the answer looks at the clock. What real-time mode
-stops for at the end of its batches is in all figures, and told apart: the longest wait around each of these ends.
+A row carries the microsecond at which it was sent, of a clock that all processes share and nobody sets; whoever reads
+the answer looks at it. What real-time mode stops for at the end of its batches is in all figures, and told apart: the
+longest wait around each of these ends.
 """
 
 from __future__ import annotations
@@ -96,11 +97,11 @@ def send(project: Path, topic: str, rate: int, over: Event) -> None:
     with Producer(settings.kafka, options={"linger.ms": "0", "acks": "1", "enable.idempotence": "false"}) as producer:
         began, sent = time.perf_counter(), 0
         while not over.is_set():
-            now = time.time()
+            now, micros = time.time(), int(time.monotonic() * 1e6)
             at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03}Z"
             due = int((time.perf_counter() - began) * rate)
             for number in range(sent, due):
-                text = f'{{"bidder":{number % BIDDERS},"price":{int(now * 1e6)},"dateTime":"{at}"}}'
+                text = f'{{"bidder":{number % BIDDERS},"price":{micros},"dateTime":"{at}"}}'
                 producer.send(topic, text, partition=number % PARTITIONS)
             sent = max(sent, due)
             time.sleep(0.001)
@@ -110,11 +111,11 @@ def listen(settings: Settings, topic: str, warm: float, seconds: float) -> list[
     """When each row was sent, in seconds, and how long it took, in milliseconds."""
     client = reader(settings, topic)
     came: list[tuple[float, bytes]] = []
-    begin = time.time() + warm
-    while time.time() < begin + seconds:
+    begin = time.monotonic() + warm
+    while time.monotonic() < begin + seconds:
         message = client.poll(0.1)
         if message is not None and message.error() is None:
-            came.append((time.time(), message.value() or b""))
+            came.append((time.monotonic(), message.value() or b""))
     client.close()
     every = ((at, json.loads(value)["price"] / 1e6) for at, value in came)
     return [(sent, (at - sent) * 1000) for at, sent in every if sent > begin]

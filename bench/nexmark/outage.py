@@ -26,15 +26,15 @@ def catch_up(engine: Engine, settings: Settings, rate: int, outage: float, warm:
         client = reader(settings, sink)
         waker = threading.Timer(warm + outage, engine.signal, [signal.SIGCONT])
         threading.Timer(warm, engine.signal, [signal.SIGSTOP]).start()
-        awake = time.time() + warm + outage
+        awake = time.monotonic() + warm + outage
         waker.start()
         try:
-            while (now := time.time()) < awake + _LONGEST:
+            while (now := time.monotonic()) < awake + _LONGEST:
                 messages = [one for one in client.consume(5000, 0.05) if one.error() is None]
                 if messages and now > awake:
                     newest = max(json.loads(one.value() or b"")["price"] / 1e6 for one in messages)
-                    if newest > awake and (time.time() - newest) * 1000 < _CAUGHT_UP_MS:
-                        return round(time.time() - awake, 2)
+                    if newest > awake and (time.monotonic() - newest) * 1000 < _CAUGHT_UP_MS:
+                        return round(time.monotonic() - awake, 2)
             raise RuntimeError(f"{engine.name} did not catch up within {_LONGEST:.0f} s")
         finally:
             waker.join()
