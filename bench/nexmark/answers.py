@@ -34,7 +34,7 @@ COLUMNS = {
     "q18": "auction bidder price channel url dateTime extra",
     "q22": "auction bidder price channel dir1 dir2 dir3",
     "keys": "bidder bids highest",
-    "hops": "bids highest starttime",
+    "hops": "bids highest starttime endtime",
 }
 QUERIES = [query for query in COLUMNS if query.startswith("q")]  # Nexmark's; the others show how cost grows
 KEYS = {"q17": ("auction", "day"), "q18": ("bidder", "auction"), "keys": ("bidder",)}  # the last row of a key counts
@@ -94,7 +94,8 @@ SQL = {
         GROUP BY bidder""",
     "hops": """
         SELECT count(*) AS bids, max(price) AS highest,
-          to_timestamp((epoch_ms(dateTime) // {every_ms} - hop) * {every_ms} / 1000) AS starttime
+          to_timestamp((epoch_ms(dateTime) // {every_ms} - hop) * {every_ms} / 1000) AS starttime,
+          starttime + INTERVAL 10 SECOND AS endtime
         FROM bid, range(10000 // {every_ms}) AS hops(hop) GROUP BY starttime""",
 }
 

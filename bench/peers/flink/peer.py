@@ -145,9 +145,9 @@ QUERIES = {
         "bidder",
     ),
     "hops": Query(
-        "bids BIGINT, highest BIGINT, starttime TIMESTAMP(3)",
+        "bids BIGINT, highest BIGINT, starttime TIMESTAMP(3), endtime TIMESTAMP(3)",
         """
-        SELECT COUNT(*), MAX(price), window_start
+        SELECT COUNT(*), MAX(price), window_start, window_end
         FROM HOP(TABLE bid, DESCRIPTOR(`dateTime`), INTERVAL '{every}' SECOND(2, 3), INTERVAL '10' SECOND)
         GROUP BY window_start, window_end""",
     ),

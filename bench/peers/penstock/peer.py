@@ -119,7 +119,7 @@ def hops(bid: DataFrame, every: str) -> DataFrame:
     """What was bid within ten seconds, again and again."""
     windows = bid.groupBy(F.window("dateTime", "10 seconds", every))
     found = windows.agg(F.count("*").alias("bids"), F.max("price").alias("highest"))
-    return found.selectExpr("bids", "highest", "window.start AS starttime")
+    return found.selectExpr("bids", "highest", "window.start AS starttime", "window.end AS endtime")
 
 
 SLOPES = ("keys", "hops")
