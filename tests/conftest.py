@@ -33,19 +33,6 @@ if TYPE_CHECKING:
 # Java's room for compiled code would be too small for Spark.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m")
 
-# The sides take files in this order: while one has what fills both cores, the other has what mostly waits.
-FIRST = ("e2e/test_tutorial.py", "broker/", "e2e/test_demo.py")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What comes first goes first; the others stay as they are."""
-
-    def turn(item: pytest.Item) -> int:
-        name = item.nodeid.removeprefix("tests/")
-        return next((number for number, one in enumerate(FIRST) if name.startswith(one)), len(FIRST))
-
-    items.sort(key=turn)
-
 
 class Project:
     """A project folder with its own services, used through the command line as a person would."""
