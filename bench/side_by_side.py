@@ -98,9 +98,11 @@ class Bench:
     def do(self, part: str) -> None:
         """Measure one part."""
         print(f"== {part}", flush=True)
-        with Stolen() as stolen:
-            self._do(part)
-        self.report.told.setdefault("stolen", {})[part] = stolen.share
+        try:
+            with Stolen() as stolen:
+                self._do(part)
+        finally:
+            self.report.told.setdefault("stolen", {})[part] = stolen.share
 
     def _do(self, part: str) -> None:
         {
