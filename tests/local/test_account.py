@@ -43,6 +43,7 @@ def test_a_folder_that_is_closed_to_the_account_keeps_its_data_behind_a_link(tmp
     closed.mkdir(mode=0o700)
     home = Home(closed, closed / ".penstock")
     home.prepare()
+    home.lay_out()
     account = Account(pwd.getpwnam("nobody"))
     outside = account.data(home, "postgres")
     try:

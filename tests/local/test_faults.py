@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -14,6 +15,7 @@ import pytest
 
 from penstock.broker import Consumer, Producer, Topics, fold, read
 from penstock.local.progress import Silent
+from penstock.local.stop import wipe
 from tests.conftest import Project, wait_until
 from tests.local.test_stack import call
 
@@ -99,9 +101,31 @@ def test_up_twice_at_once_starts_everything_once(project: Project) -> None:
         for _ in range(2)
     ]
     said = [one.communicate(timeout=120)[1] for one in pair]
-    assert [one.returncode for one in pair] == [0, 0]
+    assert [one.returncode for one in pair] == [0, 0], said
     assert sum("is at work in" in words for words in said) == 1
     assert set(project.processes()) == {"kafka"}
+
+
+def test_many_may_look_at_the_folder_at_once(project: Project) -> None:
+    home = project.stack.home
+    with ThreadPoolExecutor(4) as pool:
+        for look in [pool.submit(home.prepare) for _ in range(1_000)]:
+            look.result()
+    assert list(home.folder.iterdir()) == []
+
+
+def test_up_that_waited_for_a_wipe_finds_its_folders(project: Project) -> None:
+    home = project.stack.home
+    home.prepare()
+    home.lay_out()
+    with home.locked(print):
+        up = subprocess.Popen(project.command("up", "kafka"), cwd=project.folder, stderr=subprocess.PIPE, text=True)
+        assert up.stderr is not None
+        assert "is at work in" in up.stderr.readline()
+        wipe(home)
+    said = up.communicate(timeout=120)[1]
+    assert up.returncode == 0, said
+    assert home.temporary.is_dir()
 
 
 def test_down_with_nothing_up(project: Project) -> None:

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import shutil
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import SetupError
@@ -60,11 +61,9 @@ class Home:
     def prepare(self) -> None:
         """Make the folder; refuse one that can't be written or has no room."""
         try:
-            for name in ("data", "config", "logs", "tmp"):
-                (self.folder / name).mkdir(parents=True, exist_ok=True)
-            probe = self.folder / "probe"
-            probe.write_bytes(os.urandom(1 << 16))
-            probe.unlink()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.folder, buffering=0) as probe:  # of our own: two may look at once
+                probe.write(os.urandom(1 << 16))
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise self._full() from error
@@ -75,6 +74,11 @@ class Home:
             ) from error
         if shutil.disk_usage(self.folder).free < _ROOM_NEEDED:
             raise self._full()
+
+    def lay_out(self) -> None:
+        """Make the folders in it; under the lock, since a `down --wipe` that was waited for has removed them."""
+        for name in ("data", "config", "logs", "tmp"):
+            (self.folder / name).mkdir(exist_ok=True)
 
     def _full(self) -> SetupError:
         free = shutil.disk_usage(self.folder).free >> 20

@@ -52,6 +52,7 @@ class Stack:
         chosen = with_needs(names, self.settings)
         self.home.prepare()
         with self.home.locked(progress.say):
+            self.home.lay_out()
             count = self._brokers(brokers or self.settings.local.brokers)
             start = Start(
                 chosen,
