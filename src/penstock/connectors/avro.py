@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.avro_fit import avro_unfit
 from penstock.connectors.base import quoted
-from penstock.connectors.formats import Writing
+from penstock.connectors.formats import PARSED, Writing
 from penstock.connectors.registered import Decoder, RegistryFormat
 from penstock.errors import DeclarationError
 from penstock.registry.avro_whole import whole_avro
@@ -76,7 +76,7 @@ class _AvroDecoder(Decoder):
 
     inner: ClassVar = "row."
 
-    def parsed(self) -> Column:
+    def parse(self, raw: DataFrame) -> DataFrame:
         """Each row with the schema that wrote it, as the reader's."""
         from pyspark.sql import functions as F  # noqa: N812
         from pyspark.sql.avro.functions import from_avro
@@ -87,7 +87,8 @@ class _AvroDecoder(Decoder):
         for number, writer in self.readable().items():
             one = from_avro(body, _with_end(whole_avro(writer)), {"avroSchema": reader, "mode": "PERMISSIVE"})
             found = F.when(self.of(number), one) if found is None else found.when(self.of(number), one)
-        return F.when(F.lit(False), from_avro(body, reader)) if found is None else found
+        nothing = F.when(F.lit(False), from_avro(body, reader))
+        return raw.withColumn(PARSED, nothing if found is None else found)
 
     def failed(self, parsed: Column) -> Column:
         """Whether the mark is not there: Spark gives nulls for what it can't decode."""

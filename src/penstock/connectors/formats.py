@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.connectors.base import BAD, EXACT, quoted
 from penstock.connectors.frozen import frozen_schema, json_columns
+from penstock.connectors.json_rows import with_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -148,9 +149,7 @@ class Json(PlainFormat):
         """Parse in Spark's JVM; a row with a wrong type is as bad as one that is no JSON."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-        text = F.col("value").cast("string")
-        parsed = raw.withColumn(PARSED, F.from_json(text, f"{self.schema}, {_CORRUPT} STRING", options))
+        parsed = with_json(raw, PARSED, F.col("value").cast("string"), self.schema or "", _CORRUPT)
         empty = F.col("value").isNull() | (F.octet_length("value") == 0)
         bad = F.when(empty, F.lit("no value")).when(
             F.col(PARSED).isNull() | F.col(f"{PARSED}.{_CORRUPT}").isNotNull(), F.lit("not JSON of the schema")

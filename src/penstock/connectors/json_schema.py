@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.base import EXACT, quoted
-from penstock.connectors.formats import Writing
+from penstock.connectors.formats import PARSED, Writing
+from penstock.connectors.json_rows import with_json
 from penstock.connectors.registered import CORRUPT, Decoder, RegistryFormat
 from penstock.errors import DeclarationError
 from penstock.registry.json_document import DRAFT, JsonDocument, json_document
@@ -60,14 +61,13 @@ class JsonSchema(RegistryFormat):
 
 @dataclass(frozen=True)
 class _JsonDecoder(Decoder):
-    def parsed(self) -> Column:
+    def parse(self, raw: DataFrame) -> DataFrame:
         """Parse the text after the header."""
         from pyspark.sql import functions as F  # noqa: N812
 
         columns = columns_of_json_schema(json_document(self.reader.text, dict(self.reader.used)))
-        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
         text = F.expr(f"CAST(substring(value, {HEADER + 1}) AS STRING)")
-        return F.when(self.known(), F.from_json(text, f"{columns}, {CORRUPT} STRING", options))
+        return with_json(raw, PARSED, F.when(self.known(), text), columns, CORRUPT)
 
     def failed(self, parsed: Column) -> Column:
         """Whether Spark kept the text because it is not of the columns."""

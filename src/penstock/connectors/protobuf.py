@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.base import quoted
-from penstock.connectors.formats import Writing
+from penstock.connectors.formats import PARSED, Writing
 from penstock.connectors.registered import Decoder, RegistryFormat
 from penstock.errors import DeclarationError, TransientError
 from penstock.registry.client import project_registry
@@ -67,14 +67,14 @@ class Protobuf(RegistryFormat):
 
 @dataclass(frozen=True)
 class _ProtobufDecoder(Decoder):
-    def parsed(self) -> Column:
+    def parse(self, raw: DataFrame) -> DataFrame:
         """Decode in Python workers."""
         from pyspark.sql import functions as F  # noqa: N812
 
         files = compiled(self.reader.text, self.reader.used).SerializeToString()
         writers = {number: _messages(one) for number, one in self.readable().items()}
         columns = f"STRUCT<{columns_of(files).replace('` ', '`: ')}>"
-        return F.when(self.known(), _decode(files, writers, columns)(F.col("value")))
+        return raw.withColumn(PARSED, F.when(self.known(), _decode(files, writers, columns)(F.col("value"))))
 
 
 @dataclass(frozen=True)

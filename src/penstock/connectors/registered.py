@@ -157,7 +157,7 @@ class Decoder(Reading):
         """Columns of the reader's schema; a row of a new id stops the query, which learns it and goes on."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        parsed = raw.withColumn(PARSED, self.parsed())
+        parsed = self.parse(raw)
         kept = [name for name in raw.columns if name != "value"]
         bad = self._bad(self.failed(F.col(PARSED)))
         return parsed.select(f"{PARSED}.{self.inner}*", bad.alias(BAD), *kept).drop(CORRUPT)
@@ -167,8 +167,8 @@ class Decoder(Reading):
         return parsed.isNull()
 
     @abstractmethod
-    def parsed(self) -> Column:
-        """The struct of a row out of the column `value`, null if it can't be had."""
+    def parse(self, raw: DataFrame) -> DataFrame:
+        """The rows with a struct out of the column `value`, null if it can't be had."""
 
     def readable(self) -> dict[int, Schema]:
         """The schemas whose rows the reader can take."""

@@ -24,11 +24,11 @@ _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def archive_of(folder: Path, jars: Sequence[Path]) -> Path:
-    """Where the archive for this Java, this Spark and these jars is, or will be; others need another one."""
+    """Where the archive of this recording for this Java, Spark and jars is, or will be; others need another one."""
     java, spark = _java(), _spark()
     where = _digest(f"{java} {spark}")
     core = next(spark.glob("jars/spark-core_*.jar"), spark)
-    named = " ".join(one.name for one in jars)
+    named = " ".join([*(one.name for one in jars), _digest(Path(__file__).read_text(encoding="utf-8"))])
     what = _digest(f"{java.stat().st_mtime_ns} {core.name} {core.stat().st_mtime_ns} {named}")
     return folder / f"spark-{where}-{what}.jsa"
 
@@ -61,14 +61,13 @@ def _record(path: Path, jars: Sequence[Path]) -> None:
     """Use Spark as pipelines do; Java writes the archive when it ends."""
     from pyspark.sql import functions
 
+    from penstock.connectors.json_rows import with_json
     from penstock.pipeline.session import open_session
 
     recording = f"-XX:ArchiveClassesAtExit={path} {_QUIET}"
     spark = open_session("class-archive", jars, options={"spark.driver.defaultJavaOptions": recording})
     rows = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
-    told = rows.select(
-        "timestamp", functions.from_json(functions.expr("concat('{\"n\":', value, '}')"), "n LONG").alias("row")
-    )
+    told = with_json(rows, "row", functions.expr("concat('{\"n\":', value, '}')"), "n LONG, t TIMESTAMP", "bad")
     counts = told.groupBy(functions.window("timestamp", "1 second"), "row.n").agg(
         functions.count("*"), functions.sum("row.n")
     )
