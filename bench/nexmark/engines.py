@@ -49,7 +49,11 @@ class Engine:
             text=True,
             start_new_session=True,
         )
-        told = self._answer()
+        try:
+            told = self._answer()
+        except BaseException:  # also if the bench is told to end meanwhile
+            self.close()
+            raise
         self.version: str = told["version"]
         self.queries: list[str] = told["queries"]
 
@@ -102,8 +106,10 @@ class Engine:
         assert self._process.stdout is not None
         late = threading.Timer(_ANSWER_SECONDS, self._process.kill)
         late.start()
-        line = self._process.stdout.readline()
-        late.cancel()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            late.cancel()
         if not line:
             raise RuntimeError(f"{self.name} has ended: see {self._log.name}")
         told: dict[str, Any] = json.loads(line)
