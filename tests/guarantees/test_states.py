@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import threading
 import time
+import traceback
 import uuid
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import penstock as ps
 from penstock.broker import Producer, Topics, read
 from penstock.connectors.writing import Batch
 from penstock.errors import PenstockError, StateError
+from penstock.pipeline.commit import Commit
 from penstock.pipeline.compile import compile_pipeline
 from penstock.pipeline.run import Running, start
 from penstock.pipeline.state import PipelineState
@@ -234,6 +236,40 @@ def test_stopping_does_not_wait_for_a_sink_that_is_away(
     service.answers.clear()
     copy.run()
     assert len(service.taken) == 5
+
+
+def test_a_batch_that_is_cut_off_says_so_in_few_words(
+    context: Context, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark looks through what it says letter by letter, each a call deeper: a whole stack is too much for Java's."""
+    copy = Copy(context, topic)
+    begun, said = threading.Event(), list[str]()
+    whole = Commit.__call__
+
+    def listened(commit: Commit, frame: DataFrame, number: int) -> None:
+        try:
+            whole(commit, frame, number)
+        except Exception:
+            said.append(traceback.format_exc())
+            raise
+
+    def slowly(commit: Commit, frame: DataFrame, number: int, kept: Any) -> None:
+        begun.set()
+        frame.selectExpr("java_method('java.util.concurrent.locks.LockSupport', 'parkNanos', 60000000000L)").collect()
+
+    monkeypatch.setattr(Commit, "__call__", listened)
+    monkeypatch.setattr(Commit, "_commit", slowly)
+    copy.send()
+    running = copy.begin()
+    (live,) = running._live.values()
+    assert begun.wait(60)
+    tracker = context.spark.sparkContext.statusTracker()
+    wait_until(lambda: bool(tracker.getActiveStageIds()), 60, "the batch is worked on")
+    running.abandon()
+    wait_until(lambda: bool(said), 60, "it is cut off")
+    assert "java.lang.InterruptedException" in said[0]
+    assert len(said[0]) < 2_000
+    assert live.stream.exception() is None
 
 
 def test_at_most_once_sends_nothing_twice_and_says_so(

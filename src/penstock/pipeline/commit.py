@@ -43,6 +43,9 @@ __all__ = ["Commit", "Terms"]
 _PATIENCE_SECONDS = 900.0
 _LONGEST_WAIT = 15.0
 _LITTLE = 10_000  # rows that wait
+# Spark takes an error of this text for its own interruption. It looks for it by an expression that goes one call deeper
+# for each letter: the text of a whole stack is more than a thread of Java can bear.
+_CUT_OFF = "py4j.protocol.Py4JJavaError: An error occurred while calling: java.lang.InterruptedException"
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,10 @@ class Commit:
         try:
             with ExitStack() as kept:
                 self._commit(frame, number, kept)
-        except PenstockError as error:
-            self.failure = error
+        except Exception as error:
+            self.failure = error if isinstance(error, PenstockError) else None
+            if self._terms.over.is_set():
+                raise InterruptedError(_CUT_OFF) from None
             raise
 
     def observed(self, number: int) -> dict[str, dict[str, Any]]:

@@ -179,6 +179,7 @@ class Running:
 
     def abandon(self) -> None:
         """Drop everything at once, as a crash would; only the checkpoint stays."""
+        self._over.set()
         for live in self._live.values():
             live.stream.stop()
             live.commit.close()
