@@ -80,6 +80,7 @@ class Running:
         self._held = ExitStack()
         self._listener: Any = None
         self._begun = threading.Event()
+        self._ended = threading.Event()
         self._next: list[Callable[[], None]] = []
         self._latest_begin = 0.0
 
@@ -152,7 +153,8 @@ class Running:
                 self._begin_another()
             if deadline is not None and time.monotonic() > deadline:
                 return False
-            time.sleep(_LOOK_SECONDS)
+            self._ended.wait(_LOOK_SECONDS)
+            self._ended.clear()
         return True
 
     def process_all(self) -> None:
@@ -204,6 +206,10 @@ class Running:
         self._held.close()
         if self._publisher.failed is not None:
             raise self._publisher.failed
+
+    def ended(self) -> None:
+        """Hear that some query has ended."""
+        self._ended.set()
 
     def heard(self, told: dict[str, Any]) -> None:
         """Take what Spark tells of a batch; what it tells during our start waits."""
@@ -358,6 +364,7 @@ def _listener(running: Running) -> Any:
             """Nothing to do."""
 
         def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-            """Nothing to do."""
+            """A query has ended."""
+            running.ended()
 
     return Listener()

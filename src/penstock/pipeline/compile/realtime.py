@@ -46,13 +46,14 @@ def _found(graph: Graph, query: Query, facts: dict[str, Facts]) -> Iterator[str]
         if not sink.connector.realtime:
             yield f"the {sink.connector.system} sink: write to Kafka."
     rows = facts[query.sinks[0].flow].rows
+    python = rows.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()  # type: ignore[union-attr]
     for node in walk(analysed(rows)):
-        yield from _of_node(node)
+        yield from _of_node(node, python)
     if query.state and not graph.emits_changes(query.root):
         yield 'results that wait until they are final: let the flow emit="changes".'
 
 
-def _of_node(node: Any) -> Iterator[str]:
+def _of_node(node: Any, python: Any) -> Iterator[str]:
     kind = node.nodeName()
     if not node.isStreaming():
         return
@@ -62,11 +63,15 @@ def _of_node(node: Any) -> Iterator[str]:
         yield "a join of two streams: join with a table, or keep it in micro-batches."
     if kind == "Aggregate" and "session_window" in str(node.simpleString(100)):
         yield "a session window: use a window of fixed length."
-    for expression in _expressions(node):
-        if "Python" in expression.getClass().getSimpleName():
-            yield f"the Python function {expression.name()}: write it with Spark's functions."
-
-
-def _expressions(node: Any) -> Iterator[Any]:
     for expression in elements(node.expressions()):
-        yield from walk(expression)
+        yield from (
+            f"the Python function {name}: write it with Spark's functions." for name in _python(expression, python)
+        )
+
+
+def _python(expression: Any, python: Any) -> Iterator[str]:
+    """The Python functions in an expression; each look is a call to the JVM, so it goes where Spark says there are."""
+    if "Python" in expression.getClass().getSimpleName():
+        yield str(expression.name())
+    for child in children(expression) if expression.containsPattern(python) else ():
+        yield from _python(child, python)
