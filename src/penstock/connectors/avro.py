@@ -87,8 +87,9 @@ class _AvroDecoder(Decoder):
         for number, writer in self.readable().items():
             one = from_avro(body, _with_end(whole_avro(writer)), {"avroSchema": reader, "mode": "PERMISSIVE"})
             found = F.when(self.of(number), one) if found is None else found.when(self.of(number), one)
-        nothing = F.when(F.lit(False), from_avro(body, reader))
-        return raw.withColumn(PARSED, nothing if found is None else found)
+        if found is None:
+            found = F.when(F.lit(False), from_avro(body, reader))
+        return raw.withColumn(PARSED, found)
 
     def failed(self, parsed: Column) -> Column:
         """Whether the mark is not there: Spark gives nulls for what it can't decode."""

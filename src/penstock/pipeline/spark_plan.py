@@ -144,25 +144,27 @@ def _carry(node: Any, known: set[int], whole: set[int], jvm: Any) -> Any:
         return node
     below = [_carry(child, known, whole, jvm) for child in children(node)]
     if not below or not any(one.exprId().id() in known for child in below for one in _origins(child)):
-        return node.withNewChildren(_seq(jvm, below)) if below else node
+        return node.withNewChildren(jvm.PythonUtils.toSeq(below)) if below else node
     if node.nodeName() == "Union":
         carry = all(_origins(child) for child in below)
         below = [_project(jvm, _shown(child), child, carry=carry) for child in below]
-        return node.withNewChildren(_seq(jvm, below))
+        return node.withNewChildren(jvm.PythonUtils.toSeq(below))
     if node.nodeName() == "Project":
         return _project(jvm, elements(node.projectList()), below[0], carry=True)
     if node.nodeName() == "Expand":
         more = _origins(below[0])[:1] if not _origins(node) else []
-        projections = _seq(jvm, [_seq(jvm, [*elements(one), *more]) for one in elements(node.projections())])
-        output = _seq(jvm, [*elements(node.output()), *more])
+        projections = jvm.PythonUtils.toSeq(
+            [jvm.PythonUtils.toSeq([*elements(one), *more]) for one in elements(node.projections())]
+        )
+        output = jvm.PythonUtils.toSeq([*elements(node.output()), *more])
         return jvm.org.apache.spark.sql.catalyst.plans.logical.Expand(projections, output, below[0])
-    return node.withNewChildren(_seq(jvm, below))
+    return node.withNewChildren(jvm.PythonUtils.toSeq(below))
 
 
 def _project(jvm: Any, columns: list[Any], child: Any, *, carry: bool) -> Any:
     has = any(one.name() == ORIGIN for one in columns)
     more = _origins(child)[:1] if carry and not has else []
-    return jvm.org.apache.spark.sql.catalyst.plans.logical.Project(_seq(jvm, [*columns, *more]), child)
+    return jvm.org.apache.spark.sql.catalyst.plans.logical.Project(jvm.PythonUtils.toSeq([*columns, *more]), child)
 
 
 def _shown(node: Any) -> list[Any]:
@@ -183,10 +185,3 @@ def _keeps_state(node: Any, moves: Callable[[Any], bool]) -> bool:
 def elements(found: Any) -> list[Any]:
     """What a sequence of Scala holds."""
     return [found.apply(number) for number in range(found.size())]
-
-
-def _seq(jvm: Any, items: list[Any]) -> Any:
-    made = jvm.java.util.ArrayList()
-    for item in items:
-        made.add(item)
-    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(made).toSeq()
