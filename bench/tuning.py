@@ -33,12 +33,14 @@ QUERIES = ("q1", "q5", "q17")
 PAGE = ROOT / "docs" / "tuning.md"
 STATE = "spark.sql.streaming.stateStore"
 HUGE = "-XX:-DontCompileHugeMethods"  # stays as it is when the collector is another
-HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 TAKEN_BACK: dict[str, dict[str, Any]] = {
     "decode only what a flow uses": {"wide": True},
     "as many shuffle partitions as cores, not 200": {"spark": {"spark.sql.shuffle.partitions": "200"}},
-    "state in RocksDB, not in the heap": {"spark": {f"{STATE}.providerClass": HDFS}},
-    "state saved as changes, not as files": {"spark": {f"{STATE}.rocksdb.changelogCheckpointing.enabled": "false"}},
+    "state in memory, not in RocksDB": {"disk": True},
+    "state in RocksDB saved as changes, not as files": {
+        "disk": True,
+        "spark": {f"{STATE}.rocksdb.changelogCheckpointing.enabled": "false"},
+    },
     "the parallel collector, not G1": {"spark": {"spark.driver.extraJavaOptions": f"-XX:+UseG1GC {HUGE}"}},
     "a young generation of at most 512 MiB": {"spark": {"spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {HUGE}"}},
     "4,000 rows a poll, not 500": {"reading": {"kafka.max.poll.records": "500"}},
@@ -78,8 +80,9 @@ def compared(filled: Filled, folder: Path, tried: dict[str, Any], turns: int) ->
     assert ours is not None
     bootstrap = filled.settings.kafka.bootstrap
     print(f"== without {tried}", flush=True)
+    both = {"disk": True} if len(tried) > 1 else {}  # what RocksDB does can be seen only if both have it
     with ExitStack() as held:
-        shipped = held.enter_context(Engine(ours, bootstrap, folder / "ours.log"))
+        shipped = held.enter_context(Engine(ours, bootstrap, folder / "ours.log", f"--try={json.dumps(both)}"))
         other = held.enter_context(Engine(ours, bootstrap, folder / "other.log", f"--try={json.dumps(tried)}"))
         other.name = "without"
         measured = in_turns([shipped, other], filled, QUERIES, turns)

@@ -6,7 +6,7 @@ from topics import answer, read
 
 import penstock as ps
 
-q11 = ps.Pipeline("nexmark-q11")
+q11 = ps.Pipeline("nexmark-q11", state="memory")
 read(q11, "bid", timed=True)
 
 

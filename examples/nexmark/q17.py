@@ -6,7 +6,7 @@ from topics import answer, read
 
 import penstock as ps
 
-q17 = ps.Pipeline("nexmark-q17")
+q17 = ps.Pipeline("nexmark-q17", state="memory")
 read(q17, "bid")
 
 

@@ -6,7 +6,7 @@ from topics import answer, read
 
 import penstock as ps
 
-q18 = ps.Pipeline("nexmark-q18")
+q18 = ps.Pipeline("nexmark-q18", state="memory")
 read(q18, "bid")
 
 

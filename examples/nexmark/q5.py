@@ -6,7 +6,7 @@ from topics import answer, read
 
 import penstock as ps
 
-q5 = ps.Pipeline("nexmark-q5")
+q5 = ps.Pipeline("nexmark-q5", state="memory")
 read(q5, "bid", timed=True)
 
 

@@ -6,7 +6,7 @@ from topics import answer, read
 
 import penstock as ps
 
-q7 = ps.Pipeline("nexmark-q7")
+q7 = ps.Pipeline("nexmark-q7", state="memory")
 read(q7, "bid", timed=True)
 
 

@@ -6,7 +6,7 @@ from topics import answer, read
 
 import penstock as ps
 
-q8 = ps.Pipeline("nexmark-q8")
+q8 = ps.Pipeline("nexmark-q8", state="memory")
 read(q8, "person", "auction", timed=True)
 
 

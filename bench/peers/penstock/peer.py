@@ -39,6 +39,7 @@ class Peer:
     def __init__(self, bootstrap: str, tried: dict[str, Any], *, realtime: bool) -> None:
         store = JarStore()
         self._reading, self._writing = tried.get("reading", {}), tried.get("writing", {})
+        self._disk = tried.get("disk", False)
         self._spark = open_session(
             "nexmark", store.paths("spark"), realtime=realtime, classes=store.classes, options=tried.get("spark")
         )
@@ -81,7 +82,9 @@ class Peer:
         return start(compile_pipeline(pipeline, context), context, **more)
 
     def _try(self, pipeline: ps.Pipeline) -> None:
-        """Options of Kafka's clients that this process tries."""
+        """Options of Kafka's clients, and where state is kept, that this process tries."""
+        if self._disk:
+            pipeline.state = "disk"
         if self._reading:
             pipeline.sources = [replace(one, connector=_with(one.connector, self._reading)) for one in pipeline.sources]
         if self._writing:
@@ -96,7 +99,7 @@ def _pipeline(request: dict[str, Any]) -> ps.Pipeline:
     """Nexmark's own, or one that shows how cost grows."""
     if request["query"] not in SLOPES:
         return load_pipeline(EXAMPLES / f"{request['query']}.py")
-    pipeline = ps.Pipeline(request["query"])
+    pipeline = ps.Pipeline(request["query"], state="memory")
     source = ps.Kafka(request["sources"]["bid"], format=ps.Json(COLUMNS))
     if request["query"] == "keys":
         pipeline.source("bid", source)

@@ -163,10 +163,15 @@ class Sink:
 
 
 class Pipeline:
-    """Sources, tables, flows and sinks under one name; declare it at the top of a file."""
+    """Sources, tables, flows and sinks under one name; declare it at the top of a file.
 
-    def __init__(self, name: str) -> None:
+    `state="memory"` keeps what aggregates, joins and deduplication remember in Java's memory instead of on disk
+    (RocksDB): quicker, but it must fit there. What a process remembers is always on disk, and all of real-time mode.
+    """
+
+    def __init__(self, name: str, *, state: str = "disk") -> None:
         self.name = name
+        self.state = state
         self.place = Place.of_caller()
         self.sources: list[Source] = []
         self.tables: list[Table] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,10 @@ from penstock.pipeline.pace import Pace
 from penstock.pipeline.ticks import EXCLUDED, PUSH_DOWN, Ticks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from pyspark.sql.conf import RuntimeConfig
     from pyspark.sql.streaming import StreamingQuery
 
     from penstock.pipeline.dead_letters import DeadLetters
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Live"]
 
+_STORE = "spark.sql.streaming.stateStore.providerClass"
+_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _REALTIME_BATCH = "3 minutes"  # at its end rows wait, up to a second; its records and dead letters come then
 
 
@@ -91,14 +96,13 @@ class Live:
             every = trigger["processingTime"]
             trigger = {"realTime": every if (seconds(every) or 0) > 0 else _REALTIME_BATCH}
         writer = writer.outputMode(query.mode).option("checkpointLocation", str(self._checkpoint))
-        conf = context.spark.conf
-        before = conf.get(EXCLUDED, "")
-        if any(map(self._ticks.wanted, self._sources)):
-            conf.set(EXCLUDED, PUSH_DOWN)
-        try:
+        with _set(context.spark.conf, self._own_settings()):
             self.stream = writer.trigger(**trigger).start()
-        finally:
-            conf.set(EXCLUDED, before or "")
+
+    def _own_settings(self) -> dict[str, str]:
+        """What Spark is told for this query alone."""
+        excluded = {EXCLUDED: PUSH_DOWN} if any(map(self._ticks.wanted, self._sources)) else {}
+        return excluded | ({_STORE: _MEMORY} if self.query.store == "memory" else {})
 
     def publish(self, record: dict[str, Any]) -> None:
         """Publish the dead and late rows of a batch that has ended."""
@@ -150,3 +154,16 @@ class Live:
             for source in self._sources
             if source.time and source.time.idle
         }
+
+
+@contextmanager
+def _set(conf: RuntimeConfig, settings: dict[str, str]) -> Iterator[None]:
+    """Have settings of the session while a query starts, which takes a copy of them."""
+    before = {name: conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, known in before.items():
+            conf.unset(name) if known is None else conf.set(name, known)

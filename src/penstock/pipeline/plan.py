@@ -12,7 +12,9 @@ from penstock.pipeline.declare import ALL, LATE
 if TYPE_CHECKING:
     from penstock.pipeline.declare import Flow, Sink, Source, Table
 
-__all__ = ["Graph", "Plan", "Query"]
+__all__ = ["STORES", "Graph", "Plan", "Query"]
+
+STORES = {"disk": "on disk", "memory": "in memory"}  # where state is
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Graph:
     tables: tuple[Table, ...]
     flows: tuple[Flow, ...]
     sinks: tuple[Sink, ...]
+    store: str = "disk"
     warnings: tuple[str, ...] = ()
 
     def source(self, name: str) -> Source | None:
@@ -85,6 +88,7 @@ class Query:
     latency: str
     columns: str = ""
     state: tuple[str, ...] = ()
+    store: str = "disk"
     blockers: tuple[str, ...] = ()
 
     @property
@@ -126,7 +130,7 @@ class Plan:
             lines += [f"           expect {one.name}: {one.rule} ({one.action})" for one in flow.expectations]
         for query in self.queries:
             lines.append(f"  query  {query.name} ({query.latency}): {' -> '.join((*query.sources, *query.flows))}")
-            lines += [f"           keeps {one}" for one in query.state]
+            lines += [f"           keeps {one}, {STORES[query.store]}" for one in query.state]
             for sink in query.sinks:
                 lines.append(f"           {sink.flow} -> {sink.connector.target()}, {sink.promise}: {_sentence(sink)}")
             lines += [f"           real-time is blocked by {one}" for one in query.blockers]
@@ -167,6 +171,7 @@ class Plan:
                     "mode": one.mode,
                     "columns": one.columns,
                     "state": list(one.state),
+                    "store": one.store,
                     "sinks": [
                         {
                             "flow": sink.flow,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import StateError
 from penstock.pipeline.declare import ALL
 from penstock.pipeline.keyed.versions import unreadable
+from penstock.pipeline.plan import STORES
 from penstock.pipeline.progress import older
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class PipelineState:
             "sinks": sorted(sink.connector.target() for sink in query.sinks),
             "mode": query.mode,
             "state": list(query.state),
+            "store": query.store,
             "idle": sorted(
                 one.name for one in graph.sources if one.name in query.sources and one.time and one.time.idle
             ),
@@ -176,6 +178,8 @@ def _changes(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
     ):
         if theirs[key] != ours[key]:
             yield f"{what} {_told(ours[key])} now, {_told(theirs[key])} then"
+    if ours["state"] and ours["store"] != (then := theirs.get("store", "disk")):
+        yield f"its state is {STORES[ours['store']]} now, {STORES[then]} then"
     for name, then in theirs.get("keyed", {}).items():
         if name in ours["keyed"]:
             yield from (f"of {name}, {one}" for one in unreadable(then, ours["keyed"][name]))

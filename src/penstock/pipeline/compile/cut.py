@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cut"]
 
+_PROCESS = "TransformWithState"
 _EMIT_ALL = (
     'Give the source an event time (time=ps.EventTime(…)) and group by a window of it, or let the flow emit="changes".'
 )
@@ -128,10 +129,17 @@ def _query(graph: Graph, facts: dict[str, Facts], context: Context, name: str, s
         latency=sinks[0].latency,
         columns=str(facts[last].rows.schema.simpleString()),
         state=facts[root].state,
+        store=_store(graph, facts[root].state, sinks[0].latency),
     )
     made = replace(made, blockers=blockers(graph, made, facts))
     _refuse(graph, made, facts, context)
     return made
+
+
+def _store(graph: Graph, state: tuple[str, ...], latency: str) -> str:
+    """Where all state of a query is: on disk if a process is among it or it runs in real time, Spark can't else."""
+    on_disk = latency == "realtime" or any(one.startswith(_PROCESS) for one in state)
+    return graph.store if state and not on_disk else "disk"
 
 
 def _mode(graph: Graph, facts: dict[str, Facts], flow: str) -> str:

@@ -12,7 +12,7 @@ from penstock.errors import DeclarationError
 from penstock.pipeline.compile.processes import with_processes
 from penstock.pipeline.declare import LATE
 from penstock.pipeline.durations import percentile, seconds
-from penstock.pipeline.plan import Graph
+from penstock.pipeline.plan import STORES, Graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,8 +33,8 @@ def declared(pipeline: Pipeline) -> Graph:
     for step in STEPS:
         step(pipeline)
     flows = tuple(_in_order(pipeline))
-    graph = Graph(pipeline.name, tuple(pipeline.sources), tuple(pipeline.tables), flows, tuple(pipeline.sinks))
-    return with_processes(graph)
+    sources, tables, sinks = tuple(pipeline.sources), tuple(pipeline.tables), tuple(pipeline.sinks)
+    return with_processes(Graph(pipeline.name, sources, tables, flows, sinks, pipeline.state))
 
 
 def names(pipeline: Pipeline) -> None:
@@ -48,6 +48,12 @@ def names(pipeline: Pipeline) -> None:
         if one.name in seen:
             raise _wrong(one.place, f"{one.name!r} is declared already at {seen[one.name]}.", "Give it another name.")
         seen[one.name] = one.place
+
+
+def store(pipeline: Pipeline) -> None:
+    """State is kept at one of the places that there are."""
+    if pipeline.state not in STORES:
+        raise _wrong(pipeline.place, f"state={pipeline.state!r} is not known.", f"Write one of {', '.join(STORES)}.")
 
 
 def inputs(pipeline: Pipeline) -> None:
@@ -215,6 +221,7 @@ def _given(sink: Sink) -> tuple[str, ...]:
 
 STEPS: tuple[Callable[[Pipeline], None], ...] = (
     names,
+    store,
     inputs,
     outputs,
     cycles,
