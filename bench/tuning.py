@@ -27,12 +27,12 @@ from bench.peers.install import installed
 from bench.stolen import Stolen
 from penstock.local.progress import Silent
 from penstock.local.stack import Stack
+from penstock.pipeline.session import COMPILED
 from penstock.settings import load
 
 QUERIES = ("q1", "q5", "q17")
 PAGE = ROOT / "docs" / "tuning.md"
 STATE = "spark.sql.streaming.stateStore"
-HUGE = "-XX:-DontCompileHugeMethods"  # stays as it is when the collector is another
 TAKEN_BACK: dict[str, dict[str, Any]] = {
     "decode only what a flow uses": {"wide": True},
     "as many shuffle partitions as cores, not 200": {"spark": {"spark.sql.shuffle.partitions": "200"}},
@@ -41,8 +41,10 @@ TAKEN_BACK: dict[str, dict[str, Any]] = {
         "disk": True,
         "spark": {f"{STATE}.rocksdb.changelogCheckpointing.enabled": "false"},
     },
-    "the parallel collector, not G1": {"spark": {"spark.driver.extraJavaOptions": f"-XX:+UseG1GC {HUGE}"}},
-    "a young generation of at most 512 MiB": {"spark": {"spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {HUGE}"}},
+    "the parallel collector, not G1": {"spark": {"spark.driver.extraJavaOptions": f"-XX:+UseG1GC {COMPILED}"}},
+    "a young generation of at most 512 MiB": {
+        "spark": {"spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {COMPILED}"}
+    },
     "4,000 rows a poll, not 500": {"reading": {"kafka.max.poll.records": "500"}},
     "fetches that do not wait for more": {"reading": {"kafka.fetch.max.wait.ms": "500"}},
     "512 KiB, 20 ms and LZ4 for what goes out": {

@@ -20,6 +20,7 @@ from penstock.pipeline.checkpoint import committed_without_record
 from penstock.pipeline.commit import Terms
 from penstock.pipeline.dead_letters import DeadLetters
 from penstock.pipeline.failure import FAILURE, explained
+from penstock.pipeline.java_end import java_ended, telling_of_java
 from penstock.pipeline.learn import learn_delays
 from penstock.pipeline.live import Live
 from penstock.pipeline.new_schemas import NewSchemas
@@ -146,7 +147,10 @@ class Running:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all queries have ended (True) or the time is over; restarts what failed in passing."""
-        deadline = None if seconds is None else time.monotonic() + seconds
+        with telling_of_java(self.context.spark):
+            return self._wait(None if seconds is None else time.monotonic() + seconds)
+
+    def _wait(self, deadline: float | None) -> bool:
         while self._next or self.active or self._anything_failed():
             self._mend()
             if len(self.latest) == len(self._live) or time.monotonic() - self._latest_begin > _FIRST_BATCH_SECONDS:
@@ -169,6 +173,8 @@ class Running:
         self._begun.set()
         self._next.clear()
         self._over.set()  # who waits for a sink that is away need not wait any longer
+        if java_ended(self.context.spark):
+            self._let_go()
         deadline = time.monotonic() + _STOP_SECONDS
         for live in self._live.values():
             # A real-time batch lasts long by design: it is cut off, and its rows come again after the next start.
@@ -189,6 +195,12 @@ class Running:
         self._live.clear()
         self._by_id.clear()
         self.close()
+
+    def _let_go(self) -> None:
+        """Forget what Java had, as it has ended: there is nothing to stop."""
+        self._publisher.abandon()
+        self._live.clear()
+        self._listener = None
 
     def settle(self) -> None:
         """Wait until the dead rows heard of so far are published."""

@@ -7,20 +7,22 @@ import os
 import signal
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.errors import SetupError
 from penstock.pipeline.chatter import without_chatter
 from penstock.pipeline.class_archive import use_archive
 from penstock.pipeline.code import packed_code
 from penstock.pipeline.slots import local_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-__all__ = ["open_session"]
+__all__ = ["COMPILED", "open_session"]
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _SECRETS = "(?i)secret|password|token|access[.]?key|jaas|credential|keystore[.]key"
@@ -32,6 +34,9 @@ _AVRO = " ".join(
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 # Java leaves methods of more than 8,000 bytes to its interpreter; Spark makes such ones of a few dozen expressions.
 _HUGE = "-XX:-DontCompileHugeMethods"
+# Its second compiler comes ten times later by calls, not by loops: what plans queries runs too seldom to be worth it.
+_LATER = "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+COMPILED = f"{_HUGE} {_LATER}"
 _YOUNG_MIB = 512  # the usual third of a large heap: a quarter to a half more memory in all, 5 % quicker
 # State that has expired goes while rows come, two for each of them, not all at the end of a batch, for which rows wait.
 _REALTIME = {"spark.sql.streaming.statefulOperator.incrementalCleanupFactor": "2"}
@@ -71,8 +76,8 @@ def open_session(
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{_heap_mib()}m",
         "spark.driver.defaultJavaOptions": use_archive(classes, jars) if classes else "",
-        "spark.driver.extraJavaOptions": f"{_collector()} {_HUGE} {_AVRO} -Dlog4j2.configurationFile={_LOG4J}",
-        "spark.executor.extraJavaOptions": f"-XX:+UseParallelGC {_HUGE} {_AVRO}",
+        "spark.driver.extraJavaOptions": f"{_collector()} {COMPILED} {_AVRO} -Dlog4j2.configurationFile={_LOG4J}",
+        "spark.executor.extraJavaOptions": f"-XX:+UseParallelGC {COMPILED} {_AVRO}",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.shuffle.partitions": str(cores),
@@ -95,7 +100,7 @@ def open_session(
     builder = SparkSession.builder
     for key, value in (chosen | given).items():
         builder = builder.config(key, value)
-    with without_chatter():
+    with without_chatter(), _told_of_settings():
         spark = builder.getOrCreate()
     _remember_classes(spark._jvm)
     if threading.current_thread() is threading.main_thread():
@@ -105,6 +110,22 @@ def open_session(
         for archive in packed_code(code):
             spark.sparkContext.addPyFile(str(archive))
     return spark
+
+
+@contextmanager
+def _told_of_settings() -> Iterator[None]:
+    """Say in one sentence what Spark refuses of its settings."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        said = str(error.java_exception.getMessage()).splitlines()[0]
+        raise SetupError(
+            f"Spark can't start: {said}",
+            code="spark-start",
+            remedy="Look at [spark] in penstock.toml, and at --master.",
+        ) from error
 
 
 def _remember_classes(jvm: Any) -> None:
