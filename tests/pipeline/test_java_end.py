@@ -41,9 +41,12 @@ def test_it_is_said_and_no_row_is_lost(
     with subprocess.Popen(
         platform.command("run", str(file)), cwd=platform.folder, stderr=subprocess.PIPE, text=True
     ) as driver:
-        wait_until(lambda: list(read(kafka, copied)), 120, "the first row is copied")
-        os.kill(_java_of(driver.pid), signal.SIGKILL)
-        said = driver.communicate(timeout=60)[1]
+        try:
+            wait_until(lambda: list(read(kafka, copied)), 120, "the first row is copied")
+            os.kill(_java_of(driver.pid), signal.SIGKILL)
+            said = driver.communicate(timeout=60)[1]
+        finally:
+            driver.kill()
     assert driver.returncode == 1
     assert "error: Spark's Java was killed (signal 9). Run it again: every query goes on" in said
     assert "Traceback" not in said
