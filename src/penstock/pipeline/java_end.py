@@ -23,12 +23,12 @@ _GOES_ON = "every query goes on from its checkpoint"
 @contextmanager
 def telling_of_java(spark: SparkSession) -> Iterator[None]:
     """Say that Java has ended, if it has, instead of that nobody answers."""
-    from py4j.protocol import Py4JNetworkError
+    from py4j.protocol import Py4JError, Py4JJavaError
 
     try:
         yield
-    except (Py4JNetworkError, ConnectionError) as error:
-        if (told := java_ended(spark, _SECONDS)) is None:
+    except (Py4JError, ConnectionError) as error:
+        if isinstance(error, Py4JJavaError) or (told := java_ended(spark, _SECONDS)) is None:
             raise
         raise told from error
 
