@@ -17,7 +17,7 @@ def counts(bid: DataFrame) -> DataFrame:
 
 @q5.flow
 def hot_auctions(counts: DataFrame) -> DataFrame:
-    most = F.max("num").over(Window.partitionBy("window"))
+    most = F.max("num").over(Window.partitionBy("window.end"))
     found = counts.withColumn("most", most).filter("num = most")
     return found.selectExpr("auction", "num", "window.start AS starttime", "window.end AS endtime")
 

@@ -28,6 +28,18 @@ def highest(totals: DataFrame) -> DataFrame:
     return totals.withColumn("most", most).filter("total = most").drop("most")
 
 
+def highest_by_end(totals: DataFrame) -> DataFrame:
+    """The same, apart by a plain time; renamed in between."""
+    apart = totals.withColumn("until", F.col("window.end")).withColumnRenamed("until", "closed")
+    most = F.max("total").over(Window.partitionBy("closed"))
+    return apart.withColumn("most", most).filter("total = most").drop("most", "closed")
+
+
+def highest_by_field(totals: DataFrame) -> DataFrame:
+    most = F.max("total").over(Window.partitionBy("window.end"))
+    return totals.withColumn("most", most).filter("total = most").drop("most")
+
+
 def per_window(totals: DataFrame) -> DataFrame:
     return totals.groupBy("window").agg(F.count("*").alias("keys"), F.max("total").alias("most"))
 
@@ -50,7 +62,7 @@ def pipeline_of(
     return made
 
 
-@pytest.mark.parametrize("flow", [highest, per_window, lambda totals: ps.top(totals, 2, by="total")])
+@pytest.mark.parametrize("flow", [highest, highest_by_end, per_window, lambda totals: ps.top(totals, 2, by="total")])
 def test_rows_are_those_of_a_batch_computation(spark: SparkSession, flow: Callable[[DataFrame], DataFrame]) -> None:
     rows = disorder(300, seconds=300, delay=9)
     with Trial(pipeline_of(flow), spark) as trial:
@@ -62,7 +74,13 @@ def test_rows_are_those_of_a_batch_computation(spark: SparkSession, flow: Callab
 
 
 def test_the_query_keeps_the_state_of_the_windows_alone(context: Context) -> None:
-    for flow in (highest, per_window, lambda totals: per_window(highest(totals)).filter("keys > 0")):
+    for flow in (
+        highest,
+        highest_by_field,
+        highest_by_end,
+        per_window,
+        lambda totals: per_window(highest(totals)).filter("keys > 0"),
+    ):
         (query,) = compile_pipeline(pipeline_of(flow, ps.Kafka("out")), context).queries
         assert query.root == "totals"
         assert len(query.state) == 1
@@ -108,6 +126,13 @@ def test_windows_that_are_not_alone_keep_their_state(context: Context) -> None:
     made.sink(counted, ps.Kafka("counted"))
     (_, query) = compile_pipeline(made, context).queries
     assert query.root == "counted"
+
+
+def test_the_beginning_of_a_window_does_not_tell_when_it_is_final(context: Context) -> None:
+    """Sessions that begin together may end in different batches."""
+    most = F.max("total").over(Window.partitionBy("window.start"))
+    with pytest.raises(DeclarationError, match="out"):
+        compile_pipeline(pipeline_of(lambda totals: totals.withColumn("most", most)), context)
 
 
 @pytest.mark.parametrize("emit", ["final", "changes"])

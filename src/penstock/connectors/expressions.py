@@ -27,6 +27,11 @@ class Expressions:
         """A value that all rows share."""
         return self.make("Literal", value, kind)
 
+    def text(self, text: str) -> Any:
+        """A text that all rows share."""
+        utf8 = self.jvm.org.apache.spark.unsafe.types.UTF8String
+        return self.constant(utf8.fromString(text), self.kind("string"))
+
     def call(self, target: Any, method: str, kind: Any, *given: Any, null: bool = False) -> Any:
         """What a method of an object returns, and whether that may be null."""
         return self.make("objects.Invoke", target, method, kind, self.seq(*given), self.seq(), True, null, True)

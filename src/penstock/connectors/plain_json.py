@@ -63,11 +63,11 @@ class PlainJson:
         fields = self._fields(tree, columns)
         # `greatest` looks at all of them, so that Spark takes each field out of the tree once, for this and the row.
         odd = self.e.make("Greatest", self.e.seq(*self.odd, self.odd[0]))
-        marked = self.e.make("If", odd, self._name("odd"), self.e.constant(None, self.string))
-        return self.e.make("CreateNamedStruct", self.e.seq(self._name(mark), marked, *fields))
+        marked = self.e.make("If", odd, self.e.text("odd"), self.e.constant(None, self.string))
+        return self.e.make("CreateNamedStruct", self.e.seq(self.e.text(mark), marked, *fields))
 
     def _fields(self, tree: Any, columns: Iterable[StructField]) -> list[Any]:
-        return [part for one in columns for part in (self._name(one.name), self._field(tree, one))]
+        return [part for one in columns for part in (self.e.text(one.name), self._field(tree, one))]
 
     def _field(self, tree: Any, column: StructField) -> Any:
         name, spelt = self.e.constant(column.name, self.words), column.dataType.simpleString()
@@ -94,9 +94,6 @@ class PlainJson:
         for other in others:
             first = self.e.make("Or", first, other)
         return self.e.make("Not", first)
-
-    def _name(self, text: str) -> Any:
-        return self.e.constant(self.e.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text), self.string)
 
     def _jackson(self) -> Any:
         """A parser that refuses a name that comes twice: Spark's looks at both values."""

@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipeline.build import Build, stage_of
+from penstock.pipeline.spark_plan import reads_once
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -30,12 +31,21 @@ class BatchRows:
         self._query = query
         self._counted = counted
         self._flows = list(dict.fromkeys(sink.flow for sink in query.sinks))
+        self._names = graph.needed(*self._flows) - graph.needed(query.root)  # what is made of the root's rows
         self._reader: SparkSession | None = None
+        self._reads_once: bool | None = None
 
     def made(self, frame: DataFrame, batch: Batch, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
         """The rows of each flow, for one writer that takes them in one step."""
-        several = len(self._query.sinks) > 1 or self._flows != [self._query.root]
-        return self._after(kept_until(frame, kept) if several else frame, batch.number, context, kept)
+        after = [one for one in self._graph.flows if one.name in self._names]
+        if len(self._query.sinks) > 1 or any(one.expectations or one.returns for one in after):
+            return self._after(kept_until(frame, kept), batch.number, context, kept)
+        made = self._after(frame, batch.number, context, kept)
+        if self._reads_once is None:
+            self._reads_once = not after or reads_once(made[self._flows[0]])
+        if not self._reads_once:
+            kept_until(frame, kept)
+        return made
 
     def staged(self, frame: DataFrame, batch: Batch, context: Context, kept: ExitStack) -> dict[str, DataFrame]:
         """Rows on disk, so that all sinks get the very same ones, also when some of them get theirs after a crash."""
@@ -78,13 +88,12 @@ class BatchRows:
             self.observed[number][name] = rows.agg(*counts).collect()[0].asDict(recursive=True)
             return rows
 
-        query, graph = self._query, self._graph
-        made = {query.root: batch}
-        needed = graph.needed(*self._flows) - graph.needed(query.root)
+        graph = self._graph
+        made = {self._query.root: batch}
         for table in graph.tables:
-            if table.name in graph.needed(*needed):
+            if table.name in graph.needed(*self._names):
                 made[table.name] = table.connector.table(context)
-        Build(graph, context).add_flows(made, needed, observe)
+        Build(graph, context).add_flows(made, self._names, observe)
         return made
 
 

@@ -21,11 +21,16 @@ class Publisher:
     """A thread that takes batch after batch, and tries again what failed in passing until all is `over`."""
 
     def __init__(self, over: threading.Event) -> None:
-        self.failed: PenstockError | None = None
         self._over = over
         self._abandoned = False
+        self._failed: PenstockError | None = None
         self._todo: queue.Queue[tuple[Live, dict[str, Any]] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._work, name="dead-letters", daemon=True)
+
+    @property
+    def failed(self) -> PenstockError | None:
+        """Why it can't go on; who has abandoned it need not know."""
+        return None if self._abandoned else self._failed
 
     def start(self) -> None:
         """Begin with what was added so far."""
@@ -53,10 +58,10 @@ class Publisher:
         while (item := self._todo.get()) is not None:
             try:
                 # After a failure no later batch may move the mark past the one that failed: the next start does them.
-                if not self._abandoned and self.failed is None:
+                if not self._abandoned and self._failed is None:
                     self._publish(*item)
             except PenstockError as error:
-                self.failed = error
+                self._failed = error
             finally:
                 self._todo.task_done()
 

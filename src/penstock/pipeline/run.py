@@ -6,7 +6,7 @@ import json
 import threading
 import time
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from penstock.pipeline.checkpoint import committed_without_record
 from penstock.pipeline.commit import Terms
 from penstock.pipeline.dead_letters import DeadLetters
 from penstock.pipeline.failure import FAILURE, explained
-from penstock.pipeline.java_end import java_ended, telling_of_java
+from penstock.pipeline.java_end import JavaEndedError, telling_of_java
 from penstock.pipeline.learn import learn_delays
 from penstock.pipeline.live import Live
 from penstock.pipeline.new_schemas import NewSchemas
@@ -117,6 +117,11 @@ class Running:
     def begin(self) -> Self:
         """Take the pipeline for this process and start its queries."""
         self._held.enter_context(self.state.held())
+        with telling_of_java(self.context.spark):
+            self._begin_all()
+        return self
+
+    def _begin_all(self) -> None:
         try:
             refuse_another_kafka(self.plan.graph, self.context)
             refuse_without_slots(self.plan, self.context)
@@ -143,7 +148,6 @@ class Running:
         except BaseException:
             self.stop()
             raise
-        return self
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all queries have ended (True) or the time is over; restarts what failed in passing."""
@@ -173,8 +177,14 @@ class Running:
         self._begun.set()
         self._next.clear()
         self._over.set()  # who waits for a sink that is away need not wait any longer
-        if java_ended(self.context.spark):
+        try:
+            with telling_of_java(self.context.spark):
+                self._stop_queries()
+                self.close()
+        except JavaEndedError:
             self._let_go()
+
+    def _stop_queries(self) -> None:
         deadline = time.monotonic() + _STOP_SECONDS
         for live in self._live.values():
             # A real-time batch lasts long by design: it is cut off, and its rows come again after the next start.
@@ -183,7 +193,6 @@ class Running:
                 time.sleep(0.02)
             live.stream.stop()
             live.commit.close()
-        self.close()
 
     def abandon(self) -> None:
         """Drop everything at once, as a crash would; only the checkpoint stays."""
@@ -197,10 +206,11 @@ class Running:
         self.close()
 
     def _let_go(self) -> None:
-        """Forget what Java had, as it has ended: there is nothing to stop."""
+        """Close without Java, as it has ended: there is nothing to stop, and the next start publishes what is left."""
         self._publisher.abandon()
         self._live.clear()
         self._listener = None
+        self.close()
 
     def settle(self) -> None:
         """Wait until the dead rows heard of so far are published."""
@@ -338,9 +348,10 @@ class Running:
                 time.sleep(0.05)
 
     def _move_time(self) -> None:
-        while not self._over.wait(_LOOK_SECONDS):
-            for live in list(self._live.values()):
-                live.move_idle()
+        with suppress(JavaEndedError), telling_of_java(self.context.spark):  # who waits for the queries says so
+            while not self._over.wait(_LOOK_SECONDS):
+                for live in list(self._live.values()):
+                    live.move_idle()
 
 
 def start(

@@ -25,6 +25,7 @@ __all__ = [
     "frame",
     "is_time",
     "keeps_state",
+    "reads_once",
     "states",
     "walk",
     "with_own_names",
@@ -35,6 +36,7 @@ OWN = frozenset({"__micros", "__row"})  # columns that an operator of ours puts 
 _STATEFUL = re.compile(
     r"Aggregate|Distinct|Deduplicate\w*|TransformWithState\w*|FlatMapGroups\w*WithState|GlobalLimit|Window"
 )
+_WHOLE = frozenset({"Aggregate", "Filter", "Generate", "Project", "Sort", "SubqueryAlias", "Window"})
 _PASSING = re.compile(r"^[~!']+|#\d+L?|-T\d+ms")
 _HOPS = re.compile(r"Expand \[\[named_struct\(start, .*")  # a row of each window that it is in
 _WINDOW = re.compile(r"named_struct\(start, .*? AS (?:session_)?window")
@@ -114,6 +116,13 @@ def frame(rows: DataFrame, plan: Any) -> DataFrame:
     jvm: Any = session._jvm
     dataset = getattr(getattr(jvm.org.apache.spark.sql.classic, "Dataset$"), "MODULE$")
     return DataFrame(dataset.ofRows(session._jsparkSession, plan), session)
+
+
+def reads_once(rows: DataFrame) -> bool:
+    """Whether rows are made of those of one input, each of which is read once: no limit, no join, no subquery."""
+    plan = analysed(rows)
+    whole = all(node.nodeName() in _WHOLE for node in walk(plan) if node.children().size())
+    return whole and not plan.subqueriesAll().size()
 
 
 def with_own_names(rows: DataFrame) -> DataFrame:

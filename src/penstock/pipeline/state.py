@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from penstock.pipeline.plan import Plan, Query
 
-__all__ = ["PipelineState", "all_pipelines"]
+__all__ = ["PipelineState", "all_pipelines", "has_plain_windows"]
+
+_PLAIN = "plain"
 
 
 class PipelineState:
@@ -104,6 +106,8 @@ class PipelineState:
             "owns": sorted(stage for stage, owner in owners.items() if owner == query.name),
         }
         path = self.query(query.name) / "plan.json"
+        if not self.checkpoint(query.name).exists() or has_plain_windows(path.parent):
+            ours["windows"] = _PLAIN
         if not self.checkpoint(query.name).exists():
             self._refuse_renamed(plan, query)
         elif path.exists() and not keep_state:
@@ -118,12 +122,12 @@ class PipelineState:
                     f" {self.query(query.name)}.",
                 )
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(ours, indent=2), encoding="utf-8")
+        fresh = path.with_suffix(".new")  # the live view and other commands may read it at any moment
+        fresh.write_text(json.dumps(ours, indent=2), encoding="utf-8")
+        fresh.replace(path)
 
     def _plan(self, name: str) -> dict[str, Any]:
-        path = self.query(name) / "plan.json"
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        return found
+        return _planned(self.query(name))
 
     def _refuse_renamed(self, plan: Plan, query: Query) -> None:
         """A query that is new, but whose sink another one has written that is gone, is most likely the same renamed."""
@@ -158,6 +162,17 @@ class PipelineState:
     def queries(self) -> list[str]:
         """The queries that were ever started."""
         return sorted(path.parent.name for path in self.folder.glob("*/plan.json"))
+
+
+def has_plain_windows(query: Path) -> bool:
+    """Whether a query keeps its windows as plain times, from the folder of the query; older ones go on as they are."""
+    return _planned(query).get("windows") == _PLAIN
+
+
+def _planned(query: Path) -> dict[str, Any]:
+    path = query / "plan.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
 
 
 def all_pipelines(home: Path) -> list[PipelineState]:

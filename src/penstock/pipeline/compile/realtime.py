@@ -63,7 +63,7 @@ def _of_node(node: Any, python: Any) -> Iterator[str]:
         yield "a join of two streams: join with a table, or keep it in micro-batches."
     if kind == "Aggregate" and "session_window" in str(node.simpleString(100)):
         yield "a session window: use a window of fixed length."
-    for expression in elements(node.expressions()):
+    for expression in elements(node.expressions()) if node.containsPattern(python) else ():
         yield from (
             f"the Python function {name}: write it with Spark's functions." for name in _python(expression, python)
         )

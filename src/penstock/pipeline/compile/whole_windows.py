@@ -33,6 +33,8 @@ def takes_whole_windows(graph: Graph, flow: Flow, made: dict[str, DataFrame], ot
     while first in others:
         first = _stream(graph, graph.flow(first))
     windows = _windows(analysed(made[first])) & _columns(analysed(made[given])) if first else set()
+    if windows:
+        windows |= _ends(analysed(made[flow.name]), windows)
     return all(windows & _keys(one) for one in added)
 
 
@@ -57,6 +59,23 @@ def _windows(plan: Any) -> set[int]:
         node = below[0]
     times = {one.exprId().id() for one in elements(node.groupingExpressions()) if is_time(one)}
     return times & _columns(plan)
+
+
+def _ends(node: Any, windows: set[int]) -> set[int]:
+    """The columns that are the ends of these windows: rows of the same end come in the same batch too."""
+    if node.nodeName() == "Aggregate" or not node.isStreaming():
+        return set()
+    found = {end for one in children(node) for end in _ends(one, windows)}
+    named = elements(node.projectList()) if node.nodeName() == "Project" else []
+    return found | {one.exprId().id() for one in named if _is_end(one, windows, found)}
+
+
+def _is_end(column: Any, windows: set[int], ends: set[int]) -> bool:
+    """Whether a column is the end of a window, or one of these by another name."""
+    value = column.child() if column.getClass().getSimpleName() == "Alias" else column
+    field = value.getClass().getSimpleName() == "GetStructField" and value.extractFieldName() == "end"
+    known, value = (windows, value.child()) if field else (ends, value)
+    return value.getClass().getSimpleName() == "AttributeReference" and value.exprId().id() in known
 
 
 def _columns(plan: Any) -> set[int]:
