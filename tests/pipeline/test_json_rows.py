@@ -54,6 +54,18 @@ TEXTS = (
     "2020-02-29T12:34:56 Europe/Berlin",
     "2020-02-29T12:34:56 Nowhere/Else",
     "2020-02-29T24:00:00Z",
+    *(
+        f"2020-02-29T12:34:56.{end}"
+        for end in ("789Z", "1+8Z", "78+Z", "789z", "7-8Z", "+08Z", "78ZZ", "7891", " 8 Z", "٣٤5Z")
+    ),
+    *(
+        f"{begin}.789Z"
+        for begin in ("2020-02-30T12:34:56", "2020-02-29T25:34:56", "2020-02-29 12:34:56", "  2020-02-29T12:34")
+    ),
+    *(
+        f"{begin}.789Z"
+        for begin in ("2020-02-29 Europe/B", "2020-02-29T12:34+01", "00002020-02-29T12:3", "          T12:34:56")
+    ),
     "T12:34:56",
     "12:34:56",
     "1582-10-10",
@@ -197,7 +209,7 @@ def test_a_plain_text_does_not_come_to_sparks_parser(spark: SparkSession, kind: 
     expressions = Expressions(spark)
     columns = StructType.fromDDL(f"a {kind}, n BIGINT")
     assert isinstance(columns, StructType)
-    read = PlainJson(expressions).row(expressions.of(F.col("value")), columns, "mark")
+    read = PlainJson(expressions, utc=True).row(expressions.of(F.col("value")), columns, "mark")
     asked = [f'{{"n":7,"a":{one}}}' for one in (plain, "null", odd)] + ['{"n":7}', "{}", "[]"]
     rows = spark.createDataFrame([(one,) for one in asked], "value STRING").coalesce(1)
     marks = [one[0] for one in rows.select(expressions.column(read).alias("row")).select("row.mark").collect()]

@@ -42,7 +42,7 @@ def _readers(session: SparkSession, columns: str, corrupt: str, zone: str) -> tu
         return None, F.from_json(_TEXT, kind, options)
     e = Expressions(session)
     text = e.of(F.col(_TEXT))
-    plain = PlainJson(e).row(text, kind.fields[1:], corrupt)
+    plain = PlainJson(e, utc=zone == "UTC").row(text, kind.fields[1:], corrupt)
     by_spark = e.column(_by_spark(e, text, kind, options, zone))
     is_plain = F.col(f"{_PLAIN}.{corrupt}").isNull()
     return e.column(plain), F.when(is_plain, F.col(_PLAIN)).otherwise(by_spark)

@@ -6,6 +6,7 @@ that fits for a BIGINT. It means the same to every parser. About any other one, 
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _VALUES = {
     "boolean": ("booleanValue", ("isBoolean",)),
 }
 _TEXTS = ("string", "timestamp", "date")
+_WITH_Z = 24  # a time to the millisecond: 2020-02-29T12:34:56.789Z
+_ZERO, _NINE, _POINT, _Z = map(ord, "09.Z")
 _MOST = 40  # Java compiles no method of more than 8,000 bytes, and there are up to 170 for a column
 
 
@@ -47,8 +50,9 @@ def _kinds(columns: StructType) -> Iterator[str]:
 class PlainJson:
     """The expression that reads columns out of a text."""
 
-    def __init__(self, expressions: Expressions) -> None:
+    def __init__(self, expressions: Expressions, *, utc: bool) -> None:
         self.e = expressions
+        self.utc = utc  # whether a time without a zone is one in UTC
         self.node, self.words = self.e.object(f"{_JACKSON}.JsonNode"), self.e.object("java.lang.String")
         self.boolean, self.string = self.e.kind("boolean"), self.e.kind("string")
         self.odd: list[Any] = []
@@ -73,7 +77,8 @@ class PlainJson:
         name, spelt = self.e.constant(column.name, self.words), column.dataType.simpleString()
         node = self.e.call(tree, "path", self.node, name)
         if spelt in _TEXTS:
-            text = self.e.string(self.e.call(node, "textValue", self.words, null=True))
+            words = self.e.call(node, "textValue", self.words, null=True)
+            text = self.e.string(self._without_z(words) if self.utc and spelt == "timestamp" else words)
             value = text if spelt == "string" else self.e.cast(text, spelt)
             wrong = self.e.make("IsNull", value)
         else:
@@ -83,6 +88,25 @@ class PlainJson:
             value = self.e.make("If", wrong, self.e.constant(None, found.dataType()), found)
         self.odd.append(self.e.make("And", wrong, self.e.call(tree, "hasNonNull", self.boolean, name)))
         return value
+
+    def _without_z(self, words: Any) -> Any:
+        """A time without the Z that Spark would look up as a zone; after three digits it is no other's end."""
+        integer = self.e.kind("int")
+        number = partial(self.e.constant, kind=integer)
+
+        def at(place: int) -> Any:
+            return self.e.call(words, "codePointAt", integer, number(place))
+
+        def is_digit(place: int) -> Any:
+            at_least = self.e.make("GreaterThanOrEqual", at(place), number(_ZERO))
+            return self.e.make("And", at_least, self.e.make("LessThanOrEqual", at(place), number(_NINE)))
+
+        z, point = (self.e.make("EqualTo", at(place), number(sign)) for place, sign in ((23, _Z), (19, _POINT)))
+        form = reduce(partial(self.e.make, "And"), (z, point, *map(is_digit, (20, 21, 22))))
+        cut = self.e.call(words, "substring", self.words, number(0), number(_WITH_Z - 1))
+        long = self.e.make("EqualTo", self.e.call(words, "length", integer), number(_WITH_Z))
+        # Not one condition: Spark may evaluate all of one before it looks at its first part.
+        return self.e.make("If", long, self.e.make("If", form, cut, words), words)
 
     def _inner(self, node: Any, column: StructField) -> Any:
         fields = self._fields(node, column.dataType)  # type: ignore[arg-type]

@@ -180,11 +180,11 @@ def time_rules(time: EventTime | None, rows: DataFrame) -> list[tuple[str, Colum
     if time.future is not None:
         fields = rows.schema[ORIGIN].dataType
         arrived = F.col(f"{ORIGIN}.timestamp") if "timestamp" in fields.names else F.current_timestamp()  # type: ignore[attr-defined]
-        limit = arrived + F.make_dt_interval(secs=F.lit(seconds(time.future)))
+        limit = F.unix_micros(arrived) + F.lit(round((seconds(time.future) or 0) * 1e6))
         said = F.concat(
             F.lit(f"{time.column} is "), at.cast("string"), F.lit(", it arrived at "), arrived.cast("string")
         )
-        rules.append(("future", F.coalesce(at > limit, F.lit(False)), said))
+        rules.append(("future", F.coalesce(F.unix_micros(at) > limit, F.lit(False)), said))
     return rules
 
 
