@@ -60,7 +60,8 @@ def client_options(kafka: Kafka) -> dict[str, Any]:
     }
     options: dict[str, Any] = {key: _plain(value) for key, value in named.items() if value is not None}
     # The client's own lines on stderr say again, and less clearly, what its errors say.
-    return {"log_level": 0, "reconnect.backoff.max.ms": 2000, **options}
+    # Half of the shorter pause is waited before a new client's second connection, so before its first answer.
+    return {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 2000, **options}
 
 
 def connect(make: Callable[[dict[str, Any]], _Client], options: dict[str, Any]) -> _Client:

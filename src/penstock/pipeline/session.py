@@ -87,6 +87,7 @@ def open_session(
         "spark.sql.codegen.cache.maxEntries": "1000",  # of 100, three queries with state drive each other out
         "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.maxBatchesToRetainInMemory": "1",  # the next one begins with the last, no other is read
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.buffer.pageSize": "16m",  # not 64: Java's collector copies them whole
         "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
@@ -158,10 +159,16 @@ def _without_forks(jars: Sequence[Path]) -> dict[str, str]:
 
 
 def _collector() -> str:
-    return f"-XX:+UseParallelGC -XX:MaxNewSize={min(_YOUNG_MIB, _heap_mib() // 3)}m"
+    """Room for classes at once spares two collections during a start, a heap that begins larger those of its growth."""
+    heap = _heap_mib()
+    begin = f"-XX:InitialRAMPercentage={25 * heap / _memory_mib():.2f}"  # unlike -Xms it may be more than there is
+    return f"-XX:+UseParallelGC {begin} -XX:MaxNewSize={min(_YOUNG_MIB, heap // 3)}m -XX:MetaspaceSize=256m"
 
 
 def _heap_mib() -> int:
     """A sixth of the memory, within what is of use: the services and the Python workers need the rest."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    return max(1024, min(6144, memory // 6))
+    return max(1024, min(6144, _memory_mib() // 6))
+
+
+def _memory_mib() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
