@@ -55,6 +55,7 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--rows", type=int, help="of the bids, and of the people and auctions together")
     words.add_argument("--turns", type=int, default=3)
+    words.add_argument("--warm", type=int, help="turns before those that count: one, all that is measured three")
     words.add_argument("--queries", nargs="+")
     words.add_argument("--peers", nargs="+", choices=NAMES, help="all, or in a short run ours, PySpark and Flink")
     words.add_argument("--rates", type=int, nargs="+", help="rows a second of the latencies")
@@ -64,6 +65,7 @@ def main() -> None:
     words.add_argument("--out", type=Path, default=ROOT / ".bench", help="the folder of JSON and charts")
     given = words.parse_args()
     given.rows = given.rows or (1_000_000 if given.full else 300_000)
+    given.warm = given.warm or (3 if given.full else 1)
     given.peers = given.peers or (NAMES if given.full else SHORT_PEERS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that its services and engines end with it
     with tempfile.TemporaryDirectory() as place, ExitStack() as held:
@@ -138,7 +140,7 @@ class Bench:
         with ExitStack() as held:
             engines = [held.enter_context(self._engine(one)) for one in self._peers if one.name in names]
             self.report.told["versions"] |= {one.name: one.version for one in engines}
-            self.report.throughput(of, in_turns(engines, filled, queries, self._given.turns, **more))
+            self.report.throughput(of, in_turns(engines, filled, queries, self._given.turns, self._given.warm, **more))
         return of
 
     def _rows(self, form: str) -> Filled:

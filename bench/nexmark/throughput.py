@@ -132,36 +132,37 @@ def once(engine: Engine, filled: Filled, query: str, *, check: bool = False, **m
 
 
 def in_turns(
-    engines: Sequence[Engine], filled: Filled, queries: Sequence[str], turns: int, **more: Any
+    engines: Sequence[Engine], filled: Filled, queries: Sequence[str], turns: int, warm: int = 1, **more: Any
 ) -> dict[str, dict[str, Measured]]:
-    """By query and engine; the first turn warms up and its answer is compared, then the turns that count.
+    """By query and engine; turns that warm up, the first answer of which is compared, then those that count.
 
-    An engine that took four times as long as the quickest to warm up at a query gets one turn.
+    An engine that took four times as long as the quickest for the first turn of a query gets one that counts.
     """
     found: dict[str, dict[str, Measured]] = {}
     for query in queries:
         able = [one for one in engines if query in one.queries]
         found[query] = {one.name: Measured(filled.count(query)) for one in able}
-        for turn in range(turns + 1):
+        for turn in range(warm + turns):
             quickest = min((one.warming for one in found[query].values() if one.warming), default=0.0)
             for engine in able[turn % len(able) :] + able[: turn % len(able)]:
                 measured = found[query][engine.name]
-                slow = turn > 1 and measured.warming > _SLOW * quickest
+                slow = turn not in (0, warm) and measured.warming > _SLOW * quickest
                 if not measured.wrong and not slow:
-                    _turn(engine, filled, query, measured, first=turn == 0, **more)
+                    _turn(engine, filled, query, measured, check=turn == 0, counts=turn >= warm, **more)
     return found
 
 
-def _turn(engine: Engine, filled: Filled, query: str, measured: Measured, *, first: bool, **more: Any) -> None:
+def _turn(
+    engine: Engine, filled: Filled, query: str, measured: Measured, *, check: bool, counts: bool, **more: Any
+) -> None:
     try:
-        cost = once(engine, filled, query, check=first, **more)
+        cost = once(engine, filled, query, check=check, **more)
     except RuntimeError as error:
         measured.wrong = str(error)
         print(f"{query:4} {engine.name:9} {error}", flush=True)
         return
     told = f"{measured.rows / cost.seconds / 1000:7.0f} k rows/s {cost.cpu_seconds:6.1f} s CPU {cost.peak_mib:6} MiB"
-    print(f"{query:4} {engine.name:9} {told}{'  (warming up)' if first else ''}", flush=True)
-    if first:
-        measured.warming = cost.seconds
-    else:
+    print(f"{query:4} {engine.name:9} {told}{'' if counts else '  (warming up)'}", flush=True)
+    measured.warming = measured.warming or cost.seconds
+    if counts:
         measured.costs.append(cost)
