@@ -18,7 +18,7 @@ from penstock.pipeline.freshness import freshness_of
 from penstock.pipeline.idle import IdleClock
 from penstock.pipeline.pace import Pace
 from penstock.pipeline.plain_windows import with_plain_windows
-from penstock.pipeline.state import has_plain_windows
+from penstock.pipeline.state import kept_of_windows
 from penstock.pipeline.ticks import EXCLUDED, PUSH_DOWN, Ticks
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Live:
         self.totals: Counter[str] = Counter()
         self._build = build
         self._checkpoint = folder / "checkpoint"
-        self._plain_windows = has_plain_windows(folder)
+        self._windows = kept_of_windows(folder)
         self._counted = counted
         self._sources = [one for one in build.graph.sources if one.name in query.sources]
         self._ticks = Ticks(folder / "ticks", always=always)
@@ -88,8 +88,8 @@ class Live:
         context = replace(build.context, realtime=realtime, pace=self._pace.rows)
         made = Build(build.graph, context, build.delays)
         rows = made.streams(build.graph.needed(query.root), self._counted, self._ticks)[query.root]
-        if query.state and self._plain_windows:
-            rows = with_plain_windows(rows)
+        if query.state and self._windows:
+            rows = with_plain_windows(rows, self._windows)
         usual = f"{build.graph.name}/{query.name}"
         sink = query.streamed
         if sink is not None:

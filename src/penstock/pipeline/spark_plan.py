@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from penstock.connectors.base import ORIGIN
 
@@ -40,6 +41,7 @@ _WHOLE = frozenset({"Aggregate", "Filter", "Generate", "Project", "Sort", "Subqu
 _PASSING = re.compile(r"^[~!']+|#\d+L?|-T\d+ms")
 _HOPS = re.compile(r"Expand \[\[named_struct\(start, .*")  # a row of each window that it is in
 _NAMED = re.compile(r"\b(session_)?window")
+_STATES: WeakKeyDictionary[DataFrame, list[Any]] = WeakKeyDictionary()
 _WINDOW = re.compile(r"named_struct\(start, .*? AS (?:session_)?window")
 
 
@@ -61,8 +63,10 @@ def walk(node: Any) -> Iterator[Any]:
 
 
 def states(rows: DataFrame) -> list[Any]:
-    """The operators of a stream that keep state, in the order of the rows."""
-    return [node for node in walk(analysed(rows)) if keeps_state(node)]
+    """The operators of a stream that keep state, in the order of the rows; looked for once, as it is slow."""
+    if rows not in _STATES:
+        _STATES[rows] = [node for node in walk(analysed(rows)) if keeps_state(node)]
+    return _STATES[rows]
 
 
 def keeps_state(node: Any) -> bool:
@@ -193,9 +197,10 @@ def _origins(node: Any) -> list[Any]:
 
 def _keeps_state(node: Any, moves: Callable[[Any], bool]) -> bool:
     """Whether a node keeps state of rows that move; `moves` says whether those of a child do."""
-    if node.nodeName() == "Join":
+    kind = node.nodeName()
+    if kind == "Join":
         return all(moves(child) for child in children(node))
-    return bool(_STATEFUL.fullmatch(node.nodeName())) and any(moves(child) for child in children(node))
+    return bool(_STATEFUL.fullmatch(kind)) and any(moves(child) for child in children(node))
 
 
 def elements(found: Any) -> list[Any]:

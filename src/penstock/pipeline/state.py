@@ -16,14 +16,14 @@ from penstock.pipeline.plan import STORES
 from penstock.pipeline.progress import older
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from penstock.pipeline.plan import Plan, Query
 
-__all__ = ["PipelineState", "all_pipelines", "has_plain_windows"]
+__all__ = ["PipelineState", "all_pipelines", "kept_of_windows"]
 
-_PLAIN = "plain"
+_WINDOWS = {"plain": ("start", "end"), "ends": ("end",)}  # how windows are kept, by the word of the plan
 
 
 class PipelineState:
@@ -106,9 +106,10 @@ class PipelineState:
             "owns": sorted(stage for stage, owner in owners.items() if owner == query.name),
         }
         path = self.query(query.name) / "plan.json"
-        if not self.checkpoint(query.name).exists() or has_plain_windows(path.parent):
-            ours["windows"] = _PLAIN
-        if not self.checkpoint(query.name).exists():
+        begun = self.checkpoint(query.name).exists()
+        if windows := self._plan(query.name).get("windows") if begun else "ends":
+            ours["windows"] = windows
+        if not begun:
             self._refuse_renamed(plan, query)
         elif path.exists() and not keep_state:
             changes = list(_changes(self._plan(query.name), ours))
@@ -164,9 +165,9 @@ class PipelineState:
         return sorted(path.parent.name for path in self.folder.glob("*/plan.json"))
 
 
-def has_plain_windows(query: Path) -> bool:
-    """Whether a query keeps its windows as plain times, from the folder of the query; older ones go on as they are."""
-    return _planned(query).get("windows") == _PLAIN
+def kept_of_windows(query: Path) -> Sequence[str]:
+    """What a query keeps of its windows as plain times, from the folder of the query; older ones keep them whole."""
+    return _WINDOWS.get(_planned(query).get("windows", ""), ())
 
 
 def _planned(query: Path) -> dict[str, Any]:
