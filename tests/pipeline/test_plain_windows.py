@@ -81,6 +81,7 @@ def test_a_window_of_unknown_length_is_kept_with_its_beginning(rates: DataFrame)
         lambda rates: rates.withColumn("w", HOPS["tumbling"]()).groupBy("w").agg(F.max("w.start")),
         lambda rates: rates.select("value"),
         lambda rates: rates.groupBy("value").count(),
+        lambda rates: rates.rollup(HOPS["tumbling"](), "value").count(),  # the window of a total is null
     ],
 )
 def test_all_else_stays_as_it_is(rates: DataFrame, flow: Callable[[DataFrame], DataFrame]) -> None:

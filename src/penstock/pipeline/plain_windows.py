@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ENDS", "with_plain_windows"]
 
 _MARK = "spark.timeWindow"  # Spark's own on the column of a window, but not of a session
+_SETS = "spark_grouping_id"  # of a rollup or cube, whose windows may be null
 ENDS = ("end",)
 _BOTH = ("start", "end")
 
@@ -124,8 +125,9 @@ def _window(node: Any) -> Any | None:
     """The window that a stream is grouped by, if there is one and it is given out as it is."""
     if node.nodeName() != "Aggregate" or not node.isStreaming():
         return None
-    windows = [one for one in elements(node.groupingExpressions()) if _is_window(one)]
-    if len(windows) != 1:
+    keys = elements(node.groupingExpressions())
+    windows = [one for one in keys if _is_window(one)]
+    if len(windows) != 1 or any(one.name() == _SETS for one in keys if _class(one) == "AttributeReference"):
         return None
     (window,) = windows
     of_window = [one for one in elements(node.aggregateExpressions()) if one.references().contains(window)]
