@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-__all__ = ["ENDS", "with_plain_windows"]
+__all__ = ["with_plain_windows"]
 
 _MARK = "spark.timeWindow"  # Spark's own on the column of a window, but not of a session
 _SETS = "spark_grouping_id"  # of a rollup or cube, whose windows may be null
-ENDS = ("end",)
-_BOTH = ("start", "end")
+_END = ("end",)
+_BOTH = ("start", *_END)
 
 
-def with_plain_windows(rows: DataFrame, kept: Sequence[str] = ENDS) -> DataFrame:
+def with_plain_windows(rows: DataFrame, kept: Sequence[str] = _END) -> DataFrame:
     """The same rows; what is grouped by windows is grouped by their ends, or in older state by their beginnings too."""
     plan = analysed(rows)
     plain = _Plain(Expressions(rows.sparkSession), kept).plain(plan)
@@ -54,7 +54,7 @@ class _Plain:
         """By fields of the window, which is put together again from them afterwards."""
         (child,) = children(node)
         length = None if "start" in self.kept else _length(child, window)
-        names = _BOTH if length is None else ENDS
+        names = _BOTH if length is None else _END
         fields = [self._field(window, name) for name in names]
         *start, end = times = [one.toAttribute() for one in fields]
         given, keys = elements(node.aggregateExpressions()), elements(node.groupingExpressions())

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PipelineState", "all_pipelines", "kept_of_windows"]
 
-_WINDOWS = {"plain": ("start", "end"), "ends": ("end",)}  # how windows are kept, by the word of the plan
+_NEWEST = "ends"
+_WINDOWS = {"plain": ("start", "end"), _NEWEST: ("end",)}  # what is kept of windows, by the word of the plan
 
 
 class PipelineState:
@@ -107,7 +108,8 @@ class PipelineState:
         }
         path = self.query(query.name) / "plan.json"
         begun = self.checkpoint(query.name).exists()
-        if windows := self._plan(query.name).get("windows") if begun else "ends":
+        windows = self._plan(query.name).get("windows") if begun else _NEWEST
+        if windows:
             ours["windows"] = windows
         if not begun:
             self._refuse_renamed(plan, query)
