@@ -78,7 +78,8 @@ def running(engine: Engine, settings: Settings, kind: str, rate: int, **more: An
         Topics(settings.kafka).create(f"{name}-{end}", partitions=PARTITIONS)
     work = multiprocessing.get_context("spawn")  # a thread of ours would take turns with whoever reads the clock
     over = work.Event()
-    with tempfile.TemporaryDirectory() as folder:
+    # What keeps state may write to its checkpoint for a moment after it was stopped.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         request = {"live": kind, "sources": {"bid": f"{name}-in"}, "sink": f"{name}-out", "format": "json"}
         engine.say({**request, "folder": folder, "registry": None, **more})
         sender = work.Process(target=send, args=(settings.project, f"{name}-in", rate, over), daemon=True)

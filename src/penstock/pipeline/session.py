@@ -35,6 +35,7 @@ _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSyste
 # Java leaves methods of more than 8,000 bytes to its interpreter; Spark makes such ones of a few dozen expressions.
 _HUGE = "-XX:-DontCompileHugeMethods"
 # Its second compiler comes ten times later by calls, not by loops: what plans queries runs too seldom to be worth it.
+# Not in real-time mode, whose waits are those of code that is not compiled yet.
 _LATER = "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
 COMPILED = f"{_HUGE} {_LATER}"
 _YOUNG_MIB = 512  # the usual third of a large heap: a quarter to a half more memory in all, 5 % quicker
@@ -71,6 +72,7 @@ def open_session(
     from pyspark.sql import SparkSession
 
     cores = os.cpu_count() or 2
+    java = f"{_HUGE if realtime else COMPILED} {_AVRO}"
     chosen = {
         "spark.app.name": f"penstock {name}",
         "spark.master": master or f"local[{local_cores(realtime=realtime)}]",
@@ -79,8 +81,8 @@ def open_session(
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{_heap_mib()}m",
         "spark.driver.defaultJavaOptions": use_archive(classes, jars) if classes else "",
-        "spark.driver.extraJavaOptions": f"{_collector()} {COMPILED} {_AVRO} -Dlog4j2.configurationFile={_LOG4J}",
-        "spark.executor.extraJavaOptions": f"-XX:+UseParallelGC {COMPILED} {_AVRO}",
+        "spark.driver.extraJavaOptions": f"{_collector()} {java} -Dlog4j2.configurationFile={_LOG4J}",
+        "spark.executor.extraJavaOptions": f"-XX:+UseParallelGC {java}",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.shuffle.partitions": str(cores),
