@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import pwd
@@ -61,7 +63,9 @@ class Account:
         if not copy.is_dir():
             fresh = copy.with_name(f"{copy.name}.{os.getpid()}")
             shutil.copytree(tree, fresh, symlinks=True)
-            fresh.rename(copy)
+            with contextlib.suppress(OSError):  # another process was first: its copy is as good
+                fresh.rename(copy)
+            shutil.rmtree(fresh, ignore_errors=True)
         return copy
 
 
@@ -70,22 +74,7 @@ def unprivileged_account() -> Account:
     if os.geteuid() != 0:
         return Account(None)
     try:
-        return Account(pwd.getpwnam(_NAME))
-    except KeyError:
-        pass
-    make = [
-        "useradd",
-        "--system",
-        "--no-create-home",
-        "--home-dir",
-        "/nonexistent",
-        "--shell",
-        "/bin/false",
-        _NAME,
-    ]
-    try:
-        subprocess.run(make, check=True, capture_output=True, text=True)
-        return Account(pwd.getpwnam(_NAME))
+        return Account(_made(_NAME))
     except (OSError, subprocess.CalledProcessError, KeyError) as error:
         said = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else str(error)
         raise SetupError(
@@ -93,6 +82,20 @@ def unprivileged_account() -> Account:
             code="account-missing",
             remedy=f"Make that user (`useradd --system {_NAME}`) or run penstock as an ordinary user.",
         ) from error
+
+
+def _made(name: str) -> pwd.struct_passwd:
+    """A system user; of two that need it at once the second waits, as `useradd` would refuse it."""
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam(name)
+    _KEPT_OUTSIDE.mkdir(parents=True, exist_ok=True)
+    with (_KEPT_OUTSIDE / "lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+        nowhere = ["--no-create-home", "--home-dir", "/nonexistent", "--shell", "/bin/false"]
+        subprocess.run(["useradd", "--system", *nowhere, name], check=True, capture_output=True, text=True)
+    return pwd.getpwnam(name)
 
 
 def _may_enter(folder: Path, entry: pwd.struct_passwd) -> bool:
