@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RegistryService"]
 
+_API = "/apis/ccompat/v7"
 _SETTLE_SECONDS = 30.0
 
 
@@ -32,11 +33,12 @@ class RegistryService(Service):
 
     def address(self, site: Site) -> str:
         """The root of Confluent's API."""
-        return f"http://127.0.0.1:{site.ports['registry']}/apis/ccompat/v7"
+        return f"http://127.0.0.1:{site.ports['registry']}{_API}"
 
     def ready(self, site: Site, seconds: float) -> bool:
-        """It lists its subjects."""
-        return get_json(f"{self.address(site)}/subjects", seconds) is not None
+        """It has read to the end what it keeps in Kafka (until then it does not know its schemas), and answers."""
+        root = self.address(site).removesuffix(_API)
+        return all(get_json(url, seconds) is not None for url in (f"{root}/health/ready", f"{root}{_API}/subjects"))
 
     def settle(self, site: Site) -> None:
         """Make BACKWARD the default once, as Confluent has it; what a person sets later stays."""
