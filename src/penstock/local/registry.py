@@ -68,6 +68,7 @@ class RegistryService(Service):
             "quarkus.http.port": site.ports["registry"],
             "quarkus.http.access-log.enabled": "false",
             "quarkus.log.console.format": "%d{yyyy-MM-dd HH:mm:ss,SSS} %-5p %m (%c{1})%n%e",
+            "apicurio.ccompat.max-subjects": 1_000_000,  # else it lists a thousand and does not say so
             "apicurio.storage.kind": "kafkasql",
             "apicurio.kafkasql.bootstrap.servers": site.kafka.bootstrap,
             **{f"apicurio.kafka.common.{key}": value for key, value in security.items()},
