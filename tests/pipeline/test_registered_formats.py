@@ -77,7 +77,7 @@ def copy(source: ps.Kafka, sink: ps.Kafka) -> ps.Pipeline:
 
 def run(pipeline: ps.Pipeline, context: Context) -> list[str]:
     running = start(compile_pipeline(pipeline, context), context, until_caught_up=True)
-    assert running.wait(300)
+    assert running.wait(120)
     running.close()
     return running.notes
 
@@ -254,7 +254,7 @@ def test_values_are_what_they_were(
     pipeline = copy(ps.Kafka(source, format=ps.Avro()), ps.Kafka(out, format=ps.Avro(name="shop.Copied")))
     running = start(compile_pipeline(pipeline, context), context, until_caught_up=True)
     assert registry.versions(f"{out}-value") == [1]  # registered at the start
-    assert running.wait(300)
+    assert running.wait(120)
     running.close()
     (found,) = read(kafka, out)
     with SchemaRegistryClient({"url": context.settings.registry.url}) as client:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RegistryService"]
 
-_API = "/apis/ccompat/v7"
 _SETTLE_SECONDS = 30.0
 
 
@@ -33,12 +32,12 @@ class RegistryService(Service):
 
     def address(self, site: Site) -> str:
         """The root of Confluent's API."""
-        return f"http://127.0.0.1:{site.ports['registry']}{_API}"
+        return f"{_root(site)}/apis/ccompat/v7"
 
     def ready(self, site: Site, seconds: float) -> bool:
         """It has read to the end what it keeps in Kafka (until then it does not know its schemas), and answers."""
-        root = self.address(site).removesuffix(_API)
-        return all(get_json(url, seconds) is not None for url in (f"{root}/health/ready", f"{root}{_API}/subjects"))
+        asked = (f"{_root(site)}/health/ready", f"{self.address(site)}/subjects")
+        return all(get_json(url, seconds) is not None for url in asked)
 
     def settle(self, site: Site) -> None:
         """Make BACKWARD the default once, as Confluent has it; what a person sets later stays."""
@@ -79,3 +78,7 @@ class RegistryService(Service):
         # Quarkus reads expressions in the values of variables too: a dollar stands for itself when doubled.
         environment = {variables[key]: value.replace("$", "$$") for key, value in secrets.items()}
         return [Command("registry", (*start, "-jar", str(jar)), folder, environment)]
+
+
+def _root(site: Site) -> str:
+    return f"http://127.0.0.1:{site.ports['registry']}"
